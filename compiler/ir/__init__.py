@@ -1,0 +1,1 @@
+"""The compiler's intermediate representation: an immutable graph of concrete shapes."""

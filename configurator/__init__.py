@@ -1,0 +1,1 @@
+"""Choose settings, measure them, remember the results, show them."""

@@ -1,0 +1,1 @@
+"""A program and run options in; a measurement out."""

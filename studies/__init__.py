@@ -1,0 +1,1 @@
+"""Questions with a frozen answer procedure, and the models they ask about."""
