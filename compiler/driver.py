@@ -1,0 +1,127 @@
+"""Model file in, program out: import, passes, plan, memory, tasks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+
+from compiler import qpc
+from compiler.errors import OptionError, QpcError
+from compiler.frontend import OnnxModel, batch_symbol_of, bind, load_model
+from compiler.options import CompileOptions, violations
+from compiler.passes.pipeline import optimize
+from compiler.program import Program
+from compiler.schedule.schedule import Prepared, prepare, schedule
+from compiler.target import DeviceSpec
+from compiler.version import compiler_version
+
+_GRAPHS_KEPT = 16
+"""assumed: bound graphs held in memory; a study alternates between fewer batch sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What the tuner must know of a model before it compiles it.
+
+    `batch_symbol` is the symbolic dimension that takes the batch size, `None` where the model's
+    batch is fixed. `symbols` are the others, which need a value each.
+    """
+
+    sha256: str
+    name: str
+    symbols: tuple[str, ...]
+    batch_symbol: str | None
+
+
+def describe(path: Path, batch_symbol: str | None = None) -> ModelFacts:
+    """The facts of the model at `path`; `batch_symbol` names the batch where it is not found."""
+    model = load_model(path)
+    found = batch_symbol_of(model, batch_symbol)
+    others = tuple(symbol for symbol in model.symbols if symbol != found)
+    return ModelFacts(model.sha256, model.name, others, found)
+
+
+class OnnxCompiler:
+    """Compiles ONNX files; programs are kept by content in `cache_dir` if one is given.
+
+    Holds the last model and its bound graphs, because a study compiles one model many times.
+    """
+
+    def __init__(self, cache_dir: Path | None = None, batch_symbol: str | None = None) -> None:
+        self._cache_dir = cache_dir
+        self._batch_symbol = batch_symbol
+        self._models: dict[tuple[str, int, int], OnnxModel] = {}
+        self._steps: OrderedDict[tuple[str, int, tuple[tuple[str, int], ...]], Prepared]
+        self._steps = OrderedDict()
+
+    @property
+    def version(self) -> str:
+        """Release and source digest."""
+        return compiler_version()
+
+    def compile(self, model: Path, options: CompileOptions, device: DeviceSpec) -> Program:
+        """The program of `model`, from the cache where it has been compiled before."""
+        found = violations(options, device)
+        if found:
+            raise OptionError("; ".join(found))
+        loaded = self._model(model)
+        folder = self._folder(loaded, options, device)
+        cached = _cached(folder)
+        if cached is not None:
+            return cached
+        program = self._compile(loaded, options, device)
+        if folder is not None:
+            qpc.write(program, folder)
+        return program
+
+    def _model(self, path: Path) -> OnnxModel:
+        try:
+            status = path.stat()
+        except OSError:
+            return load_model(path)
+        key = (str(path.resolve()), status.st_mtime_ns, status.st_size)
+        if key not in self._models:
+            self._models = {key: load_model(path)}
+        return self._models[key]
+
+    def _folder(
+        self, model: OnnxModel, options: CompileOptions, device: DeviceSpec
+    ) -> Path | None:
+        if self._cache_dir is None:
+            return None
+        text = json.dumps(
+            [model.sha256, repr(options), self._batch_symbol, device.sku.value, self.version]
+        )
+        return self._cache_dir / hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def _compile(self, model: OnnxModel, options: CompileOptions, device: DeviceSpec) -> Program:
+        return schedule(self._prepared(model, options), options, device, model.sha256)
+
+    def _prepared(self, model: OnnxModel, options: CompileOptions) -> Prepared:
+        key = (model.sha256, options.batch_size, options.symbols)
+        if key in self._steps:
+            self._steps.move_to_end(key)
+            return self._steps[key]
+        graph = bind(
+            model,
+            batch_size=options.batch_size,
+            symbols=options.symbols,
+            batch_symbol=self._batch_symbol,
+        )
+        self._steps[key] = prepare(optimize(graph))
+        if len(self._steps) > _GRAPHS_KEPT:
+            self._steps.popitem(last=False)
+        return self._steps[key]
+
+
+def _cached(folder: Path | None) -> Program | None:
+    """The cached program; a damaged entry counts as absent and is written anew."""
+    if folder is None or not (folder / qpc.FILE_NAME).exists():
+        return None
+    try:
+        return qpc.read(folder)
+    except QpcError:
+        return None

@@ -1,0 +1,1 @@
+"""Splitting, tiling, placing and lowering: from steps to tasks."""

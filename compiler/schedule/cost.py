@@ -1,0 +1,26 @@
+"""Nominal cycles, to choose between schedules. Never a measurement: that is the simulator's.
+
+Rates are peaks from the device facts at the NSP's clock, so that this file knows nothing of what
+the simulator was fitted to.
+"""
+
+from __future__ import annotations
+
+from compiler.schedule.steps import BLOCK
+from compiler.target import Sku, device
+
+_STD = device(Sku.STD)
+_CYCLES_PER_BLOCK = BLOCK**3 / _STD.hmx_fp16_macs_per_cycle
+_DDR_BYTES_PER_CYCLE = _STD.ddr_bytes_per_s / _STD.nsp_max_clock_hz
+_NOC_BYTES_PER_CYCLE = _STD.noc_bytes_per_s / _STD.nsp_max_clock_hz
+
+
+def matrix_cycles(rows: int, inputs: int, outputs: int, repeats: int) -> float:
+    """HMX cycles of a product on one core, in whole blocks."""
+    blocks = -(-rows // BLOCK) * -(-inputs // BLOCK) * -(-outputs // BLOCK) * repeats
+    return blocks * _CYCLES_PER_BLOCK
+
+
+def transfer_cycles(*, ddr_bytes: int = 0, noc_bytes: int = 0) -> float:
+    """Cycles to move bytes over DDR and the on-chip network, one after the other."""
+    return ddr_bytes / _DDR_BYTES_PER_CYCLE + noc_bytes / _NOC_BYTES_PER_CYCLE

@@ -1,0 +1,102 @@
+"""A bound graph, options and a device to a program: plan, memory, tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.errors import DoesNotFitError
+from compiler.ir.graph import Graph
+from compiler.options import CompileOptions
+from compiler.program import Binding, MemoryUse, Program
+from compiler.schedule.lower import Lowered, lower, with_streaming
+from compiler.schedule.partition import Cluster
+from compiler.schedule.plan import DEFAULT_OLS, plan_steps
+from compiler.schedule.residency import Residency, plan_residency
+from compiler.schedule.steps import Step, steps_of, stored_bytes
+from compiler.target import DeviceSpec
+from compiler.version import compiler_version
+
+
+def compile_graph(graph: Graph, options: CompileOptions, device: DeviceSpec) -> Program:
+    """The program of a graph that is bound and optimised already; it belongs to no file."""
+    return schedule(prepare(graph), options, device, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What every compilation of one bound graph shares."""
+
+    name: str
+    steps: tuple[Step, ...]
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
+    constants_bytes: int
+
+
+def prepare(graph: Graph) -> Prepared:
+    """The steps and bindings of a bound, optimised graph."""
+    steps = steps_of(graph)
+    return Prepared(
+        graph.name,
+        steps,
+        tuple(_binding(graph, name) for name in graph.inputs),
+        tuple(_binding(graph, name) for name in graph.outputs),
+        sum(stored_bytes(constant.type) for constant in graph.constants.values()),
+    )
+
+
+def schedule(
+    prepared: Prepared, options: CompileOptions, device: DeviceSpec, model_sha256: str
+) -> Program:
+    """The program of a prepared graph; raises `DoesNotFitError` where a memory is too small."""
+    cluster = Cluster(
+        options.num_cores, options.batch_size, options.mos, options.multicast_weights
+    )
+    planned = plan_steps(prepared.steps, cluster, options.ols)
+    residency = plan_residency(planned, device.vtcm_usable_bytes)
+    streamed = with_streaming(planned, residency)
+    lowered = lower(
+        streamed, residency, options.num_cores, multicast_weights=options.multicast_weights
+    )
+    return Program(
+        model_name=prepared.name,
+        model_sha256=model_sha256,
+        compiler_version=compiler_version(),
+        sku=device.sku,
+        options=options,
+        chosen=_chosen(options, residency),
+        inputs=prepared.inputs,
+        outputs=prepared.outputs,
+        memory=_memory(prepared, residency, lowered, device),
+        layers=lowered.layers,
+        tasks=lowered.tasks,
+    )
+
+
+def _binding(graph: Graph, name: str) -> Binding:
+    type_ = graph.types[name]
+    return Binding(name, type_.dtype, type_.shape, type_.size_bytes)
+
+
+def _memory(
+    prepared: Prepared, residency: Residency, lowered: Lowered, device: DeviceSpec
+) -> MemoryUse:
+    buffers = sum(binding.size_bytes for binding in (*prepared.inputs, *prepared.outputs))
+    per_instance = lowered.spill_bytes + 2 * buffers
+    needed = prepared.constants_bytes + per_instance
+    if needed > device.ddr_bytes:
+        raise DoesNotFitError(
+            f"needs {needed / 1e9:.1f} GB of DDR for weights and buffers, {device.sku.value} has "
+            f"{device.ddr_bytes / 1e9:.1f} GB; lower batch size or use a card with more memory"
+        )
+    return MemoryUse(prepared.constants_bytes, per_instance, residency.peak_bytes)
+
+
+def _chosen(options: CompileOptions, residency: Residency) -> tuple[tuple[str, str], ...]:
+    """What the compiler decided where the options left it open."""
+    chosen = [("weights", "resident" if residency.weights_resident else "streamed")]
+    if options.ols is None:
+        chosen.append(("ols", str(DEFAULT_OLS)))
+    if options.mos is None:
+        chosen.append(("mos", "per layer"))
+    return tuple(chosen)

@@ -1,0 +1,81 @@
+"""Into how many tiles each core's part of a step is cut, and along which axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.schedule.partition import Split
+from compiler.schedule.steps import BLOCK, MatrixWork, Step, StepKind
+
+WEIGHT_TILE_BYTES = 256 << 10
+"""Most bytes of weights in one tile. BERT-base's profile shows 201 KB on average (device profile:
+83,189 KB in 413 copies), that is 128 of 768 output channels."""
+
+TILE_BYTES = 768 << 10
+"""Most bytes of output in one tile: 768 KB is the largest mean in BERT-base's device profile
+(layer norm, transpose and softmax: 18,432 KB in 24 operations)."""
+
+STREAM_BYTES = 512 << 10
+"""Bytes of one tile of a tensor that passes through VTCM because it does not fit whole: the lower
+end of the vendor's size-split-granularity (512 to 2048 KiB)."""
+
+MIN_TILE_BYTES = 16 << 10
+"""assumed: below this a further overlap split costs more in task overhead than it overlaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """A grid of tiles on each core, rows outermost: `rows` x `channels` of about equal size."""
+
+    rows: int
+    channels: int = 1
+
+    @property
+    def count(self) -> int:
+        """Tiles in all."""
+        return self.rows * self.channels
+
+
+def tile_matrix(
+    work: MatrixWork, weight_bytes: int, output_bytes: int, split: Split, ols: int
+) -> Tiling:
+    """Tiles of a product on one core: by output channels where its weights need several."""
+    rows, outputs = -(-work.rows // split.rows), -(-work.outputs // split.channels)
+    core_weights = -(-weight_bytes // split.channels)
+    core_output = -(-output_bytes // split.cores)
+    wanted = max(1, -(-core_output // TILE_BYTES))
+    chunks = -(-core_weights // WEIGHT_TILE_BYTES)
+    overlap = overlap_split(core_output // max(wanted, chunks), ols)
+    if chunks > 1:
+        return Tiling(1, _at_most(max(chunks, wanted) * overlap, outputs))
+    return Tiling(_at_most(wanted * overlap, rows))
+
+
+def tile_vector(step: Step, split: Split, before: Tiling | None, ols: int) -> Tiling:
+    """Tiles of vector work on one core, along the axis of the tiles that it reads."""
+    core_bytes = -(-max(step.output.size_bytes, step.host_bytes) // split.cores)
+    wanted = max(1, -(-core_bytes // TILE_BYTES))
+    count = wanted * overlap_split(core_bytes // wanted, ols)
+    if step.kind is not StepKind.VECTOR or before is None:
+        return Tiling(count)
+    count = max(wanted, min(count, before.count))
+    return Tiling(1, count) if before.channels > 1 else Tiling(count)
+
+
+def tile_streamed(tiling: Tiling, core_bytes: int) -> Tiling:
+    """Tiles of a step whose input of `core_bytes` passes through: rows cut until one is small."""
+    return Tiling(max(tiling.rows, -(-core_bytes // STREAM_BYTES)), tiling.channels)
+
+
+def overlap_split(tile_bytes: int, ols: int) -> int:
+    """How many pieces a tile is cut into for overlap: up to `ols`, while pieces stay worth it."""
+    return max(1, min(ols, tile_bytes // MIN_TILE_BYTES))
+
+
+def piece(total: int, count: int, index: int) -> int:
+    """The size of piece `index` when `total` is cut into `count` pieces as even as can be."""
+    return total * (index + 1) // count - total * index // count
+
+
+def _at_most(count: int, extent: int) -> int:
+    return max(1, min(count, -(-extent // BLOCK)))
