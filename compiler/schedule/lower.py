@@ -1,38 +1,25 @@
-"""Planned steps to tasks.
+"""Planned groups to tasks.
 
 Tasks are emitted in an order in which each engine's queue is its program: weights stand in the
-read queue as early as their room in VTCM allows, everything else where its step stands. Since an
-engine completes in order, one dependency on the last task of a group stands for the whole group.
+read queue as early as their room in VTCM allows, everything else where its group stands. Since an
+engine completes in order, one dependency on the last task of a run of tasks stands for all of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from compiler.program import Layer, TaskKind, Tasks
-from compiler.schedule.plan import PlannedStep
-from compiler.schedule.residency import Residency, StepMemory
+from compiler.schedule.plan import Group, PlannedStep
+from compiler.schedule.residency import GroupMemory, Residency, core_shares
 from compiler.schedule.steps import BLOCK, Access, Operand, StepKind
-from compiler.schedule.tiling import Tiling, piece, tile_streamed
-from compiler.schedule.weights import Chunk, plan_chunks
+from compiler.schedule.tiling import Tiling, piece
+from compiler.schedule.weights import Chunk, brings_each, plan_chunks
 
 _BUFFERS = 2
 """Tiles of a streamed tensor that are in VTCM at a time: one moves, one is worked on."""
-
-
-def with_streaming(
-    planned: tuple[PlannedStep, ...], residency: Residency
-) -> tuple[PlannedStep, ...]:
-    """The plan with finer tiles where an input only passes through VTCM."""
-    share = {plan.step.output.name: plan.core_output_bytes for plan in planned}
-    return tuple(
-        replace(plan, tiling=tile_streamed(plan.tiling, max(share[n] for n in memory.stream_in)))
-        if memory.stream_in
-        else plan
-        for plan, memory in zip(planned, residency.steps, strict=True)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +32,15 @@ class Lowered:
 
 
 def lower(
-    planned: tuple[PlannedStep, ...],
+    groups: tuple[Group, ...],
     residency: Residency,
     num_cores: int,
     *,
     multicast_weights: bool,
 ) -> Lowered:
     """All tasks of one inference."""
-    chunks = plan_chunks(planned, residency)
-    emitter = _Emitter(planned, residency, chunks, num_cores, multicast_weights)
-    return emitter.run()
+    chunks = plan_chunks(groups, residency)
+    return _Emitter(groups, residency, chunks, num_cores, multicast_weights).run()
 
 
 @dataclass(slots=True)
@@ -113,15 +99,17 @@ class _Made:
 
 
 class _Emitter:
+    """Walks the groups once, tile by tile; layer numbers count members over all groups."""
+
     def __init__(
         self,
-        planned: tuple[PlannedStep, ...],
+        groups: tuple[Group, ...],
         residency: Residency,
         chunks: tuple[Chunk, ...],
         num_cores: int,
         multicast_weights: bool,
     ) -> None:
-        self.planned = planned
+        self.groups = groups
         self.residency = residency
         self.chunks = chunks
         self.num_cores = num_cores
@@ -130,23 +118,30 @@ class _Emitter:
         self.made: dict[str, _Made] = {}
         self.written: dict[str, dict[int, int]] = {}
         self.gathered: dict[tuple[str, int, int], int] = {}
-        self.share = {plan.step.output.name: plan.core_output_bytes for plan in planned}
+        self.share = core_shares(groups)
         self.next_chunk = 0
         self.consumed: list[dict[int, int]] = []
-        self.loaded: dict[tuple[int, int], dict[int, int]] = {}
+        self.loaded: dict[tuple[int, int, int], dict[int, int]] = {}
         self.spilled: dict[int, int] = {}
         self.previous: dict[int, int] = {}
+        self.first_layer = [0]
+        for group in groups:
+            self.first_layer.append(self.first_layer[-1] + len(group.members))
 
     def run(self) -> Lowered:
         self._load_weights()
-        for index, plan in enumerate(self.planned):
-            self._step(index, plan, self.residency.steps[index])
-        layers = tuple(self._layer(index, plan) for index, plan in enumerate(self.planned))
+        for index, group in enumerate(self.groups):
+            self._group(index, group, self.residency.groups[index])
+        layers = tuple(
+            self._layer(self.first_layer[index] + number, group, member)
+            for index, group in enumerate(self.groups)
+            for number, member in enumerate(group.members)
+        )
         spill_bytes = sum(self.share[name] * self.num_cores for name in self.written)
         return Lowered(self.columns.freeze(), layers, spill_bytes)
 
-    def _layer(self, index: int, plan: PlannedStep) -> Layer:
-        step, split = plan.step, plan.split
+    def _layer(self, layer: int, group: Group, member: PlannedStep) -> Layer:
+        step, split = member.step, member.split
         return Layer(
             name=step.name,
             op=step.op,
@@ -154,38 +149,63 @@ class _Emitter:
             macs=step.matrix.macs if step.matrix is not None else 0,
             weight_bytes=step.weight_bytes,
             output_bytes=step.output.size_bytes,
-            spill_bytes=self.spilled.get(index, 0),
-            tiles=plan.tiling.count,
+            spill_bytes=self.spilled.get(layer, 0),
+            tiles=group.tiling.count,
             split=f"rows {split.rows} x channels {split.channels}",
         )
 
-    def _step(self, index: int, plan: PlannedStep, memory: StepMemory) -> None:
+    def _group(self, index: int, group: Group, memory: GroupMemory) -> None:
+        layer = self.first_layer[index]
         for name in memory.reload:
-            self._reload(index, name)
-        barriers = {
-            operand.tensor: self._exchange(index, plan, operand, exchange.sent_bytes, exchange.receivers)
-            for operand, exchange in zip(plan.step.operands, plan.exchanges, strict=True)
+            self._reload(layer, name)
+        barriers = self._exchanges(layer, group)
+        for member in group.members:
+            tiles: dict[int, list[int]] = {core: [] for core in range(group.split.cores)}
+            self.made[member.step.output.name] = _Made(group.tiling, tiles)
+        for tile in range(group.tiling.count):
+            for core in range(group.split.cores):
+                self._tile(index, group, memory, core, tile, barriers)
+            self._consume(index, tile)
+        last = self.made[group.members[-1].step.output.name].tiles
+        self.previous = {core: done[-1] for core, done in last.items()}
+
+    def _exchanges(self, layer: int, group: Group) -> dict[tuple[int, str], int]:
+        """The barrier behind which each exchanged operand is there, by member and tensor."""
+        return {
+            (number, operand.tensor): self._exchange(
+                layer + number, operand.tensor, exchange.sent_bytes, exchange.receivers
+            )
+            for number, member in enumerate(group.members)
+            for operand, exchange in zip(member.step.operands, member.exchanges, strict=True)
             if exchange.sent_bytes
         }
-        tiles: dict[int, list[int]] = {core: [] for core in range(plan.split.cores)}
-        for tile in range(plan.tiling.count):
-            for core in range(plan.split.cores):
-                tiles[core].append(self._tile(index, plan, memory, core, tile, tiles, barriers))
-            self._consume(index, plan, tile, tiles)
-        self.made[plan.step.output.name] = _Made(plan.tiling, tiles)
-        self.previous = {core: done[-1] for core, done in tiles.items()}
 
-    def _consume(
-        self, index: int, plan: PlannedStep, tile: int, tiles: dict[int, list[int]]
-    ) -> None:
-        """Note that a chunk's room is free again, and read what now fits."""
-        number = len(self.consumed)
-        if number >= len(self.chunks) or self.chunks[number].step != index:
-            return
-        shared_by_all_tiles = plan.tiling.channels == 1
-        if shared_by_all_tiles and tile < plan.tiling.count - 1:
-            return
-        self.consumed.append({core: done[-1] for core, done in tiles.items()})
+    def _exchange(self, layer: int, tensor: str, sent_bytes: int, receivers: int) -> int:
+        """Every core sends its part, then all meet; done once for equal needs."""
+        key = (tensor, sent_bytes, receivers)
+        if key in self.gathered:
+            return self.gathered[key]
+        made = self.made[tensor]
+        work = (sent_bytes, receivers, 0, 0)
+        sends = [
+            self.columns.add(TaskKind.SEND, core, layer, work, [made.last(core)])
+            for core in made.tiles
+        ]
+        meet = (self.num_cores, 0, 0, 0)
+        self.gathered[key] = self.columns.add(TaskKind.BARRIER, 0, layer, meet, sends)
+        return self.gathered[key]
+
+    def _consume(self, index: int, tile: int) -> None:
+        """Note whose room is free after this tile, and read what now fits."""
+        group = self.groups[index]
+        last_tile = tile == group.tiling.count - 1
+        while len(self.consumed) < len(self.chunks):
+            chunk = self.chunks[len(self.consumed)]
+            each = brings_each(group, chunk.member)
+            if chunk.group != index or chunk.tile > tile or not (each or last_tile):
+                break
+            made = self.made[group.members[chunk.member].step.output.name]
+            self.consumed.append({core: done[-1] for core, done in made.tiles.items()})
         self._load_weights()
 
     def _load_weights(self) -> None:
@@ -198,164 +218,168 @@ class _Emitter:
 
     def _load(self, chunk: Chunk) -> None:
         """Read one chunk: each core for itself, or one core of a group and a multicast."""
-        split = self.planned[chunk.step].split
+        split = self.groups[chunk.group].split
+        layer = self.first_layer[chunk.group] + chunk.member
         room = self.consumed[chunk.after] if chunk.after >= 0 else {}
         arrivals: dict[int, int] = {}
         for channel in range(split.channels):
             cores = range(channel, split.cores, split.channels)
             if self.multicast and len(cores) > 1:
-                arrivals |= self._multicast(chunk, cores, list(room.values()))
+                arrivals |= self._multicast(layer, chunk, cores, list(room.values()))
             else:
                 for core in cores:
-                    wait = [room.get(core, -1)] if core in room else list(room.values())
-                    arrivals[core] = self._read(chunk.step, core, chunk.size_bytes, wait)
-        self.loaded[chunk.step, chunk.tile] = arrivals
+                    wait = [room[core]] if core in room else list(room.values())
+                    arrivals[core] = self._read(layer, core, chunk.size_bytes, wait)
+        self.loaded[chunk.group, chunk.member, chunk.tile] = arrivals
 
-    def _multicast(self, chunk: Chunk, cores: range, room: list[int]) -> dict[int, int]:
+    def _multicast(
+        self, layer: int, chunk: Chunk, cores: range, room: list[int]
+    ) -> dict[int, int]:
         loader = cores[self.next_chunk % len(cores)]
-        read = self._read(chunk.step, loader, chunk.size_bytes, room)
+        read = self._read(layer, loader, chunk.size_bytes, room)
         work = (chunk.size_bytes, len(cores) - 1, 0, 0)
-        send = self.columns.add(TaskKind.SEND, loader, chunk.step, work, [read])
+        send = self.columns.add(TaskKind.SEND, loader, layer, work, [read])
         return {core: read if core == loader else send for core in cores}
 
-    def _read(self, index: int, core: int, size_bytes: int, after: list[int]) -> int:
-        return self.columns.add(TaskKind.READ, core, index, (size_bytes, 0, 0, 0), after)
+    def _read(self, layer: int, core: int, size_bytes: int, after: list[int]) -> int:
+        return self.columns.add(TaskKind.READ, core, layer, (size_bytes, 0, 0, 0), after)
 
-    def _reload(self, index: int, name: str) -> None:
+    def _reload(self, layer: int, name: str) -> None:
         made = self.made[name]
         written = self.written.get(name, {})
         tiles = {}
         for core in made.tiles:
             after = [written.get(core, -1), self.previous.get(core, -1)]
-            tiles[core] = [self._read(index, core, self.share[name], after)]
-            self._count_spill(index, self.share[name])
+            tiles[core] = [self._read(layer, core, self.share[name], after)]
+            self._count_spill(layer, self.share[name])
         self.made[name] = _Made(Tiling(1), tiles)
-
-    def _exchange(
-        self, index: int, plan: PlannedStep, operand: Operand, sent_bytes: int, receivers: int
-    ) -> int:
-        """Every core sends its part, then all meet; done once for equal needs."""
-        key = (operand.tensor, sent_bytes, receivers)
-        if key in self.gathered:
-            return self.gathered[key]
-        made = self.made[operand.tensor]
-        sends = [
-            self.columns.add(
-                TaskKind.SEND, core, index, (sent_bytes, receivers, 0, 0), [made.last(core)]
-            )
-            for core in made.tiles
-        ]
-        work = (self.num_cores, 0, 0, 0)
-        self.gathered[key] = self.columns.add(TaskKind.BARRIER, 0, index, work, sends)
-        return self.gathered[key]
 
     def _tile(
         self,
         index: int,
-        plan: PlannedStep,
-        memory: StepMemory,
+        group: Group,
+        memory: GroupMemory,
         core: int,
         tile: int,
-        tiles: dict[int, list[int]],
-        barriers: dict[str, int],
-    ) -> int:
-        after = [
-            barriers[operand.tensor]
-            if operand.tensor in barriers
-            else self._ready(plan, operand, core, tile)
-            for operand in plan.step.operands
-        ]
-        after += self._arriving(index, plan, memory, core, tile, tiles[core])
-        done = self._compute(index, plan, core, tile, after)
-        self._leave(index, plan, memory, core, tile, done)
-        return done
+        barriers: dict[tuple[int, str], int],
+    ) -> None:
+        streams = self._stream_in(index, group, memory, core, tile)
+        for number, member in enumerate(group.members):
+            layer = self.first_layer[index] + number
+            after = [
+                barriers.get((number, operand.tensor), -1)
+                if (number, operand.tensor) in barriers
+                else streams.get(operand.tensor, self._ready(group, operand, core, tile))
+                for operand in member.step.operands
+            ]
+            key = (index, number, tile if brings_each(group, number) else 0)
+            if key in self.loaded:
+                after.append(self.loaded[key][core])
+            after += self._fetch(layer, group, member, core, tile)
+            done = self._compute(layer, group, member, core, tile, after)
+            self.made[member.step.output.name].tiles[core].append(done)
+            self._leave(layer, group, member, memory, core, tile, done)
 
-    def _ready(self, plan: PlannedStep, operand: Operand, core: int, tile: int) -> int:
+    def _ready(self, group: Group, operand: Operand, core: int, tile: int) -> int:
         """The task after which the operand's part for this tile is there."""
         made = self.made[operand.tensor]
         own = made.tiles.get(core)
-        before, now = made.tiling, plan.tiling
+        before, now = made.tiling, group.tiling
         by_rows = before.channels == 1 and now.channels == 1
         by_channels = before.rows == 1 and now.rows == 1 and operand.access is Access.LOCAL
         local = operand.access is not Access.REMAP and operand.access is not Access.GROUP
-        if own is None or len(own) == 1 or not (local and (by_rows or by_channels)):
+        if not own or len(own) == 1 or not (local and (by_rows or by_channels)):
             return made.last(core)
-        reached = -(-(tile + 1) * len(own) // now.count) - 1
+        reached = -(-(tile + 1) * before.count // now.count) - 1
         beside = 1 if operand.halo_bytes else 0
         return own[min(reached + beside, len(own) - 1)]
 
-    def _arriving(
-        self,
-        index: int,
-        plan: PlannedStep,
-        memory: StepMemory,
-        core: int,
-        tile: int,
-        done: list[int],
-    ) -> list[int]:
-        """What must come from DDR for this tile: weights, streamed inputs, the host's buffer."""
-        after = []
-        if plan.step.weight_bytes and self.chunks:
-            key = (index, tile if plan.tiling.channels > 1 else 0)
-            after.append(self.loaded[key][core])
-        row, column = divmod(tile, plan.tiling.channels)
-        room = [done[-_BUFFERS]] if len(done) >= _BUFFERS else []
-        for name in memory.stream_in if column == 0 else ():
-            size = piece(self.share[name], plan.tiling.rows, row)
+    def _stream_in(
+        self, index: int, group: Group, memory: GroupMemory, core: int, tile: int
+    ) -> dict[str, int]:
+        """Reads of this tile's rows of the inputs that only pass through."""
+        row, column = divmod(tile, group.tiling.channels)
+        if column != 0 and memory.stream_in:
+            return {}
+        reads = {}
+        for name in memory.stream_in:
+            size = piece(self.share[name], group.tiling.rows, row)
             source = self.written.get(name, {}).get(core, -1)
-            after.append(self._read(index, core, size, [source, *room]))
-            self._count_spill(index, size)
-        fetched = plan.step.table_bytes
-        if plan.step.kind is StepKind.INPUT:
-            fetched += plan.step.host_bytes
-        if fetched:
-            size = piece(piece(fetched, plan.split.cores, core), plan.tiling.count, tile)
-            after.append(self._read(index, core, size, room))
-        return after
+            after = [source, self._room(group, core)]
+            reads[name] = self._read(self.first_layer[index], core, size, after)
+            self._count_spill(self.first_layer[index], size)
+        return reads
+
+    def _room(self, group: Group, core: int) -> int:
+        """The task that frees the buffer which the next streamed tile goes to."""
+        done = self.made[group.members[-1].step.output.name].tiles[core]
+        back = _BUFFERS * group.tiling.channels
+        return done[-back] if len(done) >= back else -1
+
+    def _fetch(
+        self, layer: int, group: Group, member: PlannedStep, core: int, tile: int
+    ) -> list[int]:
+        """Reads of table rows and of the host's buffer."""
+        step = member.step
+        total = step.table_bytes + (step.host_bytes if step.kind is StepKind.INPUT else 0)
+        if not total:
+            return []
+        size = piece(piece(total, group.split.cores, core), group.tiling.count, tile)
+        return [self._read(layer, core, size, [self._room(group, core)])]
 
     def _compute(
-        self, index: int, plan: PlannedStep, core: int, tile: int, after: list[int]
+        self,
+        layer: int,
+        group: Group,
+        member: PlannedStep,
+        core: int,
+        tile: int,
+        after: list[int],
     ) -> int:
-        if plan.step.matrix is not None:
-            return self.columns.add(
-                TaskKind.MATMUL, core, index, self._matrix_piece(plan, core, tile), after
-            )
+        if member.step.matrix is not None:
+            work = _matrix_piece(group, member, core, tile)
+            return self.columns.add(TaskKind.MATMUL, core, layer, work, after)
+        parts = [(vector.elements, int(vector.op)) for vector in member.step.vector] or [(0, 0)]
         done = -1
-        for work in plan.step.vector:
-            elements = piece(piece(work.elements, plan.split.cores, core), plan.tiling.count, tile)
-            numbers = (elements, int(work.op), 2, 0)
-            done = self.columns.add(TaskKind.VECTOR, core, index, numbers, after)
+        for elements, op in parts:
+            share = piece(piece(elements, group.split.cores, core), group.tiling.count, tile)
+            done = self.columns.add(TaskKind.VECTOR, core, layer, (share, op, 2, 0), after)
             after = [done]
-        return done if done >= 0 else self._copy(index, core, after)
-
-    def _copy(self, index: int, core: int, after: list[int]) -> int:
-        """A step without arithmetic still issues: an empty vector task joins what it waits for."""
-        return self.columns.add(TaskKind.VECTOR, core, index, (0, 0, 2, 0), after)
-
-    def _matrix_piece(
-        self, plan: PlannedStep, core: int, tile: int
-    ) -> tuple[int, int, int, int]:
-        work = plan.step.matrix
-        assert work is not None
-        group, channel = divmod(core, plan.split.channels)
-        row, column = divmod(tile, plan.tiling.channels)
-        rows = piece(piece(work.rows, plan.split.rows, group), plan.tiling.rows, row)
-        blocks = piece(-(-work.outputs // BLOCK), plan.split.channels, channel)
-        outputs = BLOCK * piece(blocks, plan.tiling.channels, column)
-        return rows, work.inputs, min(outputs, work.outputs), work.repeats
+        return done
 
     def _leave(
-        self, index: int, plan: PlannedStep, memory: StepMemory, core: int, tile: int, done: int
+        self,
+        layer: int,
+        group: Group,
+        member: PlannedStep,
+        memory: GroupMemory,
+        core: int,
+        tile: int,
+        done: int,
     ) -> None:
-        if plan.step.kind is StepKind.OUTPUT:
-            size = piece(piece(plan.step.host_bytes, plan.split.cores, core), plan.tiling.count, tile)
-            self.columns.add(TaskKind.WRITE, core, index, (size, 0, 0, 0), [done])
-        elif memory.write_back:
-            name = plan.step.output.name
-            size = piece(self.share[name], plan.tiling.count, tile)
-            task = self.columns.add(TaskKind.WRITE, core, index, (size, 0, 0, 0), [done])
+        name = member.step.output.name
+        if member.step.kind is StepKind.OUTPUT:
+            share = piece(member.step.host_bytes, group.split.cores, core)
+            size = piece(share, group.tiling.count, tile)
+            self.columns.add(TaskKind.WRITE, core, layer, (size, 0, 0, 0), [done])
+        elif name in memory.write_back:
+            size = piece(self.share[name], group.tiling.count, tile)
+            task = self.columns.add(TaskKind.WRITE, core, layer, (size, 0, 0, 0), [done])
             self.written.setdefault(name, {})[core] = task
-            self._count_spill(index, size)
+            self._count_spill(layer, size)
 
-    def _count_spill(self, index: int, size_bytes: int) -> None:
-        self.spilled[index] = self.spilled.get(index, 0) + size_bytes
+    def _count_spill(self, layer: int, size_bytes: int) -> None:
+        self.spilled[layer] = self.spilled.get(layer, 0) + size_bytes
+
+
+def _matrix_piece(
+    group: Group, member: PlannedStep, core: int, tile: int
+) -> tuple[int, int, int, int]:
+    work = member.step.matrix
+    assert work is not None
+    part, channel = divmod(core, group.split.channels)
+    row, column = divmod(tile, group.tiling.channels)
+    rows = piece(piece(work.rows, group.split.rows, part), group.tiling.rows, row)
+    blocks = piece(-(-work.outputs // BLOCK), group.split.channels, channel)
+    outputs = BLOCK * piece(blocks, group.tiling.channels, column)
+    return rows, work.inputs, min(outputs, work.outputs), work.repeats

@@ -1,30 +1,33 @@
-"""A step with all decisions about it, as the lowering needs them."""
+"""Steps with all decisions about them, in groups that share their tiles.
+
+A group is a matrix step, or a vector step, and the vector steps after it that need no more than
+the tile at hand: its tiles run through the whole group before the next tile starts. What is made
+and used up inside a group never lies in VTCM as a whole, and HMX works on one tile while HVX works
+on the one before.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from compiler.schedule.partition import (
-    Cluster,
-    Exchange,
-    Split,
-    choose_split,
-    exchange_for,
-)
-from compiler.schedule.steps import Step, StepKind
-from compiler.schedule.tiling import Tiling, tile_matrix, tile_vector
+from compiler.schedule.partition import Cluster, Exchange, Split, choose_split, exchange_for
+from compiler.schedule.steps import Access, Step, StepKind
+from compiler.schedule.tiling import Tiling, tile_matrix, tile_streamed, tile_vector
 
 DEFAULT_OLS = 2
 """What an unset ols means here: the vendor's own searches end at 2 or 3 almost everywhere
 (tuning notebooks), and the smaller one costs fewer synchronisations."""
 
+SMALL_CONSTANT_BYTES = 16 << 10
+"""assumed: constants of a step up to this size (biases, scales) stay in VTCM for good."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step: how it is split and tiled, and what is exchanged before it, by operand."""
+    """One step: how it is split, and what is exchanged before it, by operand."""
 
     step: Step
     split: Split
-    tiling: Tiling
     exchanges: tuple[Exchange, ...]
 
     @property
@@ -38,48 +41,127 @@ class PlannedStep:
         return -(-self.step.weight_bytes // self.split.channels)
 
     @property
-    def chunk_bytes(self) -> int:
-        """Bytes of weights that one tile needs on one core."""
-        return -(-self.core_weight_bytes // self.tiling.channels)
+    def streams_weights(self) -> bool:
+        """Whether the step's constants are too large to stay in VTCM without being counted."""
+        return self.step.weight_bytes > SMALL_CONSTANT_BYTES
 
     @property
     def core_gather_bytes(self) -> int:
         """Bytes that a core receives from others and keeps while the step runs."""
-        return sum(e.sent_bytes * e.receivers for e in self.exchanges)
+        return sum(exchange.sent_bytes * exchange.receivers for exchange in self.exchanges)
 
 
-def plan_steps(
-    steps: tuple[Step, ...], cluster: Cluster, ols: int | None
-) -> tuple[PlannedStep, ...]:
-    """Decide split and tiles of every step, in order, since each follows from those before it."""
-    splits: dict[str, Split] = {}
-    tilings: dict[str, Tiling] = {}
-    units: dict[str, int] = {}
-    planned = []
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Steps that run tile by tile; `internal` are the tensors that no other group reads."""
+
+    members: tuple[PlannedStep, ...]
+    tiling: Tiling
+    internal: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """The name of its first step."""
+        return self.members[0].step.name
+
+    @property
+    def split(self) -> Split:
+        """The division over cores that all members have."""
+        return self.members[0].split
+
+    def external(self) -> frozenset[str]:
+        """Tensors that other groups made."""
+        made = {member.step.output.name for member in self.members}
+        return frozenset(o.tensor for m in self.members for o in m.step.operands) - made
+
+    def kept(self) -> tuple[PlannedStep, ...]:
+        """Members whose output outlives the group."""
+        return tuple(m for m in self.members if m.step.output.name not in self.internal)
+
+    def chunk_bytes(self, member: PlannedStep) -> int:
+        """Bytes of a member's weights that one tile needs on one core."""
+        pieces = self.tiling.channels if member.step.matrix is not None else 1
+        return -(-member.core_weight_bytes // pieces)
+
+    def streamed(self, core_bytes: int) -> Group:
+        """The group with finer tiles, for an input of `core_bytes` that only passes through."""
+        return replace(self, tiling=tile_streamed(self.tiling, core_bytes))
+
+
+def plan_groups(steps: tuple[Step, ...], cluster: Cluster, ols: int | None) -> tuple[Group, ...]:
+    """Decide splits, groups and tiles, in order, since each follows from those before it."""
+    planned = _splits(steps, cluster)
+    readers: dict[str, list[int]] = {}
+    for index, step in enumerate(steps):
+        for operand in step.operands:
+            readers.setdefault(operand.tensor, []).append(index)
+    groups: list[Group] = []
+    start = 0
+    while start < len(planned):
+        before = groups[-1].tiling if groups else None
+        tiling = _tiling(planned[start], before, ols or DEFAULT_OLS)
+        end = _group_end(planned, start, tiling)
+        members = planned[start:end]
+        groups.append(Group(tuple(members), tiling, _internal(members, start, end, readers)))
+        start = end
+    return tuple(groups)
+
+
+def _splits(steps: tuple[Step, ...], cluster: Cluster) -> list[PlannedStep]:
+    made: dict[str, PlannedStep] = {}
     for step in steps:
-        first = step.operands[0].tensor if step.operands else None
-        row_units = max(step.output.row_units, units[first] if first else 1)
-        split = choose_split(step, splits[first] if first else None, row_units, cluster)
+        first = made[step.operands[0].tensor] if step.operands else None
+        units = max(step.output.row_units, first.step.output.row_units if first else 1)
+        split = choose_split(step, first.split if first else None, units, cluster)
         exchanges = tuple(
-            exchange_for(step, operand, size, splits[operand.tensor], split, cluster)
-            for operand, size in zip(step.operands, _sizes(step, planned), strict=True)
+            exchange_for(
+                step,
+                operand,
+                made[operand.tensor].step.output.size_bytes,
+                made[operand.tensor].split,
+                split,
+                cluster,
+            )
+            for operand in step.operands
         )
-        tiling = _tiling(step, split, tilings[first] if first else None, ols or DEFAULT_OLS)
-        splits[step.output.name] = split
-        tilings[step.output.name] = tiling
-        units[step.output.name] = step.output.row_units
-        planned.append(PlannedStep(step, split, tiling, exchanges))
-    return tuple(planned)
+        made[step.output.name] = PlannedStep(step, split, exchanges)
+    return list(made.values())
 
 
-def _sizes(step: Step, planned: list[PlannedStep]) -> list[int]:
-    sizes = {plan.step.output.name: plan.step.output.size_bytes for plan in planned}
-    return [sizes[operand.tensor] for operand in step.operands]
+def _tiling(plan: PlannedStep, before: Tiling | None, ols: int) -> Tiling:
+    step = plan.step
+    if step.matrix is not None:
+        return tile_matrix(step.matrix, step.weight_bytes, step.output.size_bytes, plan.split, ols)
+    return tile_vector(step, plan.split, before, ols)
 
 
-def _tiling(step: Step, split: Split, before: Tiling | None, ols: int) -> Tiling:
-    if step.kind is StepKind.MATRIX and step.matrix is not None:
-        size = step.output.size_bytes
-        return tile_matrix(step.matrix, step.weight_bytes, size, split, ols)
-    return tile_vector(step, split, before, ols)
+def _group_end(planned: list[PlannedStep], start: int, tiling: Tiling) -> int:
+    """The first step after `start` that cannot run tile by tile with those before it."""
+    first = planned[start]
+    made = {first.step.output.name}
+    end = start + 1
+    while end < len(planned) and _joins(planned[end], first, made, tiling):
+        made.add(planned[end].step.output.name)
+        end += 1
+    return end
 
+
+def _joins(plan: PlannedStep, first: PlannedStep, made: set[str], tiling: Tiling) -> bool:
+    if plan.step.kind is not StepKind.VECTOR or plan.split != first.split:
+        return False
+    if any(exchange.sent_bytes for exchange in plan.exchanges) or plan.step.table_bytes:
+        return False
+    inside = [operand for operand in plan.step.operands if operand.tensor in made]
+    local = {Access.LOCAL} if tiling.channels > 1 else {Access.LOCAL, Access.CHANNELS}
+    return bool(inside) and all(operand.access in local for operand in inside)
+
+
+def _internal(
+    members: list[PlannedStep], start: int, end: int, readers: dict[str, list[int]]
+) -> frozenset[str]:
+    names = (member.step.output.name for member in members)
+    return frozenset(
+        name
+        for name in names
+        if name in readers and all(start <= index < end for index in readers[name])
+    )

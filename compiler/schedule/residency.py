@@ -1,18 +1,17 @@
 """What lies in each core's VTCM when: activations, weights, and what must wait in DDR.
 
-All cores are treated like the fullest one. Activations stay in VTCM from the step that makes them
-to the last that reads them, as long as they fit beside the weights of the step at hand; else the
+All cores are treated like the fullest one. Activations stay in VTCM from the group that makes them
+to the last that reads them, as long as they fit beside the weights of the group at hand; else the
 one whose next use is farthest away goes to DDR and comes back before that use (Belady's rule). A
-tensor that the step itself touches and that still does not fit streams through in tiles.
+tensor that the group itself touches and that still does not fit streams through in tiles.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.errors import DoesNotFitError
-from compiler.schedule.plan import PlannedStep
-from compiler.schedule.steps import StepKind
+from compiler.schedule.plan import Group, PlannedStep
 from compiler.schedule.tiling import STREAM_BYTES
 
 MIB = 1 << 20
@@ -23,18 +22,17 @@ least once an inference otherwise, activations only where they do not fit."""
 
 
 @dataclass(frozen=True, slots=True)
-class StepMemory:
-    """One step's use of a core's VTCM.
+class GroupMemory:
+    """One group's use of a core's VTCM.
 
-    `reload` are tensors that come back from DDR whole before the step, `stream_in` those that
-    come in tile by tile while it runs, `write_back` tells whether its output goes to DDR too and
-    `keep_output` whether it stays in VTCM. `free_bytes` is what is left for weights.
+    `reload` are tensors that come back from DDR whole before the group, `stream_in` those that
+    come in tile by tile while it runs, `write_back` those of its outputs that go to DDR.
+    `free_bytes` is what is left for weights.
     """
 
     reload: tuple[str, ...]
     stream_in: tuple[str, ...]
-    write_back: bool
-    keep_output: bool
+    write_back: frozenset[str]
     free_bytes: int
     used_bytes: int
 
@@ -43,150 +41,187 @@ class StepMemory:
 class Residency:
     """The memory plan of a program; with `weights_resident` no weight is read while it runs."""
 
-    steps: tuple[StepMemory, ...]
+    groups: tuple[GroupMemory, ...]
     weights_resident: bool
     weights_bytes: int
     peak_bytes: int
 
 
-def plan_residency(planned: tuple[PlannedStep, ...], vtcm_bytes: int) -> Residency:
+def plan_residency(groups: tuple[Group, ...], vtcm_bytes: int) -> Residency:
     """Place everything in `vtcm_bytes` a core, or raise `DoesNotFitError` naming the step."""
-    weights_bytes = sum(plan.core_weight_bytes for plan in planned)
+    members = [member for group in groups for member in group.members]
+    small = sum(m.core_weight_bytes for m in members if not m.streams_weights)
+    weights_bytes = sum(member.core_weight_bytes for member in members)
     if weights_bytes < vtcm_bytes:
         spilling = weights_bytes <= vtcm_bytes * RESIDENT_SHARE
-        steps = _Planner(planned, vtcm_bytes - weights_bytes, rings=False, spilling=spilling).run()
-        if steps is not None:
-            peak = weights_bytes + max(step.used_bytes for step in steps)
-            return Residency(steps, True, weights_bytes, peak)
-    streamed = _Planner(planned, vtcm_bytes, rings=True, spilling=True).run()
+        rows = _Planner(groups, vtcm_bytes - weights_bytes, rings=False, spilling=spilling).run()
+        if rows is not None:
+            peak = weights_bytes + max(row.used_bytes for row in rows)
+            return Residency(rows, True, weights_bytes, peak)
+    streamed = _Planner(groups, vtcm_bytes - small, rings=True, spilling=True).run()
     assert streamed is not None
-    peak = max(m.used_bytes + _ring_bytes(p) for m, p in zip(streamed, planned, strict=True))
+    peak = small + max(
+        memory.used_bytes + _ring_bytes(group)
+        for memory, group in zip(streamed, groups, strict=True)
+    )
     return Residency(streamed, False, weights_bytes, min(peak, vtcm_bytes))
 
 
-def _ring_bytes(plan: PlannedStep) -> int:
-    """Room that a step's weights need at least: two tiles of them, or all if that is less."""
-    return min(2 * plan.chunk_bytes, plan.core_weight_bytes)
+def with_streaming(groups: tuple[Group, ...], residency: Residency) -> tuple[Group, ...]:
+    """The groups with finer tiles where an input only passes through VTCM."""
+    share = core_shares(groups)
+    return tuple(
+        group.streamed(max(share[name] for name in memory.stream_in))
+        if memory.stream_in
+        else group
+        for group, memory in zip(groups, residency.groups, strict=True)
+    )
+
+
+def core_shares(groups: tuple[Group, ...]) -> dict[str, int]:
+    """Bytes of each tensor that one core holds."""
+    members = (member for group in groups for member in group.members)
+    return {member.step.output.name: member.core_output_bytes for member in members}
+
+
+def _ring_bytes(group: Group) -> int:
+    """Room that a group's weights need at least: two tiles of them, or all if that is less."""
+    return sum(
+        min(2 * group.chunk_bytes(member), member.core_weight_bytes)
+        for member in group.members
+        if member.streams_weights
+    )
+
+
+def _least_ring_bytes(group: Group) -> int:
+    return sum(group.chunk_bytes(m) for m in group.members if m.streams_weights)
 
 
 class _Planner:
-    """One walk over the steps.
+    """One walk over the groups.
 
-    With `rings` room is kept for the weights of the step at hand; without `spilling` the walk
+    With `rings` room is kept for the weights of the group at hand; without `spilling` the walk
     gives up where an activation would have to go to DDR.
     """
 
     def __init__(
-        self, planned: tuple[PlannedStep, ...], room_bytes: int, *, rings: bool, spilling: bool
+        self, groups: tuple[Group, ...], room_bytes: int, *, rings: bool, spilling: bool
     ) -> None:
-        self.planned = planned
+        self.groups = groups
         self.room_bytes = room_bytes
         self.rings = rings
         self.spilling = spilling
+        self.share = core_shares(groups)
         self.uses: dict[str, list[int]] = {}
-        for index, plan in enumerate(planned):
-            for operand in plan.step.operands:
-                self.uses.setdefault(operand.tensor, []).append(index)
-        self.share = {plan.step.output.name: plan.core_output_bytes for plan in planned}
+        self.maker: dict[str, int] = {}
+        for index, group in enumerate(groups):
+            for name in group.external():
+                self.uses.setdefault(name, []).append(index)
+            for member in group.kept():
+                self.maker[member.step.output.name] = index
         self.resident: set[str] = set()
         self.in_ddr: set[str] = set()
-        self.maker = {plan.step.output.name: i for i, plan in enumerate(planned)}
-        self.written: set[int] = set()
+        self.written: dict[int, set[str]] = {}
 
-    def run(self) -> tuple[StepMemory, ...] | None:
+    def run(self) -> tuple[GroupMemory, ...] | None:
         rows = []
-        for index, plan in enumerate(self.planned):
-            row = self._step(index, plan)
+        for index, group in enumerate(self.groups):
+            row = self._group(index, group)
             if row is None:
                 return None
             rows.append(row)
         return tuple(
-            StepMemory(
-                row.reload,
-                row.stream_in,
-                row.write_back or index in self.written,
-                row.keep_output,
-                row.free_bytes,
-                row.used_bytes,
-            )
+            replace(row, write_back=frozenset(self.written.get(index, ())))
             for index, row in enumerate(rows)
         )
 
-    def _step(self, index: int, plan: PlannedStep) -> StepMemory | None:
-        touched = {operand.tensor for operand in plan.step.operands}
-        output = plan.step.output.name
-        reload = {name for name in touched if name not in self.resident}
+    def _group(self, index: int, group: Group) -> GroupMemory | None:
+        reads = group.external()
+        makes = {member.step.output.name for member in group.kept()}
+        reload = {name for name in reads if name not in self.resident}
         if reload and not self.spilling:
             return None
-        self.resident |= touched | {output}
-        extra = plan.core_gather_bytes + (_ring_bytes(plan) if self.rings else 0)
-        self._evict(index, touched | {output}, extra)
-        streamed = self._stream(plan, touched | {output}, extra)
-        if streamed is None or (streamed and not self.spilling):
+        self.resident |= reads | makes
+        fixed = self._fixed_bytes(group)
+        if self.spilling:
+            self._evict(index, reads | makes, fixed)
+        streamed = self._stream(group, reads | makes, fixed)
+        if streamed is None:
             return None
-        used = self._used() + plan.core_gather_bytes + self._tiles_bytes(plan, streamed)
-        row = StepMemory(
+        used = self._used() + self._passing_bytes(group, streamed)
+        used += fixed - (_ring_bytes(group) if self.rings else 0)
+        row = GroupMemory(
             tuple(sorted(reload - streamed)),
-            tuple(sorted(streamed - {output})),
-            output in streamed,
-            output not in streamed,
-            max(self.room_bytes - used, plan.chunk_bytes),
+            tuple(sorted(streamed - makes)),
+            frozenset(),
+            max(self.room_bytes - used, _least_ring_bytes(group)),
             used,
         )
-        if output in streamed and plan.step.kind is not StepKind.OUTPUT:
-            self.in_ddr.add(output)
         self._forget(index)
         return row
+
+    def _fixed_bytes(self, group: Group) -> int:
+        """Bytes that a group needs whatever is evicted: gathered parts, tiles in flight, weights."""
+        gathered = sum(member.core_gather_bytes for member in group.members)
+        tiles = sum(2 * -(-self.share[name] // group.tiling.count) for name in group.internal)
+        return gathered + tiles + (_ring_bytes(group) if self.rings else 0)
 
     def _used(self) -> int:
         return sum(self.share[name] for name in self.resident)
 
-    def _evict(self, index: int, touched: set[str], extra: int) -> None:
-        if not self.spilling:
-            return
-        while self._used() + extra > self.room_bytes:
-            idle = [n for n in self.resident - touched if self.share[n]]
+    def _evict(self, index: int, touched: frozenset[str] | set[str], fixed: int) -> None:
+        while self._used() + fixed > self.room_bytes:
+            idle = [name for name in self.resident - touched if self.share[name]]
             if not idle:
                 return
             victim = max(idle, key=lambda name: (self._next_use(name, index), name))
             self.resident.discard(victim)
-            if victim not in self.in_ddr:
-                self.in_ddr.add(victim)
-                self.written.add(self.maker[victim])
+            self._put_in_ddr(victim)
 
-    def _stream(self, plan: PlannedStep, touched: set[str], extra: int) -> set[str] | None:
-        """Tensors of this step that only fit in tiles, largest first."""
+    def _put_in_ddr(self, name: str) -> None:
+        if name not in self.in_ddr:
+            self.in_ddr.add(name)
+            self.written.setdefault(self.maker[name], set()).add(name)
+
+    def _stream(
+        self, group: Group, touched: frozenset[str] | set[str], fixed: int
+    ) -> set[str] | None:
+        """Tensors of this group that only fit in tiles, largest first."""
         streamed: set[str] = set()
-        while self._used() + extra + self._tiles_bytes(plan, streamed) > self.room_bytes:
-            whole = [name for name in touched - streamed if self.share[name]]
+        while self._used() + fixed + self._passing_bytes(group, streamed) > self.room_bytes:
+            whole = [n for n in touched - streamed if self.share[n] > 2 * STREAM_BYTES]
+            if not self.spilling:
+                return None
             if not whole:
                 if self.rings:
-                    raise self._too_big(plan, extra + self._tiles_bytes(plan, streamed))
+                    raise self._too_big(group, fixed, touched, streamed)
                 return None
             largest = max(whole, key=lambda name: (self.share[name], name))
             streamed.add(largest)
             self.resident.discard(largest)
-            self._must_be_in_ddr(largest, plan)
+            self._put_in_ddr(largest)
         return streamed
 
-    def _must_be_in_ddr(self, name: str, plan: PlannedStep) -> None:
-        if name not in self.in_ddr and name != plan.step.output.name:
-            self.in_ddr.add(name)
-            self.written.add(self.maker[name])
-
-    def _tiles_bytes(self, plan: PlannedStep, streamed: set[str]) -> int:
+    def _passing_bytes(self, group: Group, streamed: set[str]) -> int:
         """Two tiles of each streamed tensor, so that one moves while the other is worked on."""
         return sum(2 * min(self.share[name], STREAM_BYTES) for name in streamed)
 
-    def _too_big(self, plan: PlannedStep, needed_bytes: int) -> DoesNotFitError:
+    def _too_big(
+        self, group: Group, fixed: int, touched: frozenset[str] | set[str], streamed: set[str]
+    ) -> DoesNotFitError:
+        whole = sum(self.share[name] for name in touched - streamed)
+        needed = fixed + whole + self._passing_bytes(group, streamed)
+        first: PlannedStep = group.members[0]
         return DoesNotFitError(
-            f"{plan.step.name} ({plan.step.op}): needs {needed_bytes / MIB:.1f} MiB of VTCM per "
+            f"{group.name} ({first.step.op}): needs {needed / MIB:.1f} MiB of VTCM per "
             f"NSP, has {self.room_bytes / MIB:.1f} MiB; raise cores or mos, or lower batch size"
         )
 
     def _next_use(self, name: str, index: int) -> int:
-        return next((use for use in self.uses.get(name, []) if use > index), len(self.planned))
+        return next((use for use in self.uses.get(name, []) if use > index), len(self.groups))
 
     def _forget(self, index: int) -> None:
-        dead = {name for name in self.resident if self._next_use(name, index) == len(self.planned)}
-        self.resident -= dead
+        last = len(self.groups)
+        self.resident = {name for name in self.resident if self._next_use(name, index) < last}
+
+

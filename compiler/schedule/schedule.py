@@ -8,10 +8,10 @@ from compiler.errors import DoesNotFitError
 from compiler.ir.graph import Graph
 from compiler.options import CompileOptions
 from compiler.program import Binding, MemoryUse, Program
-from compiler.schedule.lower import Lowered, lower, with_streaming
+from compiler.schedule.lower import Lowered, lower
 from compiler.schedule.partition import Cluster
-from compiler.schedule.plan import DEFAULT_OLS, plan_steps
-from compiler.schedule.residency import Residency, plan_residency
+from compiler.schedule.plan import DEFAULT_OLS, plan_groups
+from compiler.schedule.residency import Residency, plan_residency, with_streaming
 from compiler.schedule.steps import Step, steps_of, stored_bytes
 from compiler.target import DeviceSpec
 from compiler.version import compiler_version
@@ -52,9 +52,9 @@ def schedule(
     cluster = Cluster(
         options.num_cores, options.batch_size, options.mos, options.multicast_weights
     )
-    planned = plan_steps(prepared.steps, cluster, options.ols)
-    residency = plan_residency(planned, device.vtcm_usable_bytes)
-    streamed = with_streaming(planned, residency)
+    groups = plan_groups(prepared.steps, cluster, options.ols)
+    residency = plan_residency(groups, device.vtcm_usable_bytes)
+    streamed = with_streaming(groups, residency)
     lowered = lower(
         streamed, residency, options.num_cores, multicast_weights=options.multicast_weights
     )

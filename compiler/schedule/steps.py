@@ -348,6 +348,8 @@ class _Builder:
             )
         if operator.vector in (VectorOp.TRANSPOSE, VectorOp.GATHER):
             return Operand(storage, Access.REMAP)
+        if operator.kind is WorkKind.ROWWISE:
+            return Operand(storage, Access.CHANNELS)
         return Operand(storage, Access.LOCAL)
 
 

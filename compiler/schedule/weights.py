@@ -9,45 +9,54 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.schedule.plan import PlannedStep
+from compiler.schedule.plan import Group
 from compiler.schedule.residency import Residency
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The weights of one tile of a step, `size_bytes` on each core that needs them.
+    """The weights of one tile of a group's member, `size_bytes` on each core that needs them.
 
     `after` is the index of the chunk whose consumption makes room for this one; -1: none.
     """
 
-    step: int
+    group: int
+    member: int
     tile: int
     size_bytes: int
     after: int
 
 
-def plan_chunks(planned: tuple[PlannedStep, ...], residency: Residency) -> tuple[Chunk, ...]:
+def plan_chunks(groups: tuple[Group, ...], residency: Residency) -> tuple[Chunk, ...]:
     """All pieces that are read during an inference, in the order of their use."""
     if residency.weights_resident:
         return ()
-    wanted = [
-        (index, tile, plan.chunk_bytes)
-        for index, plan in enumerate(planned)
-        if plan.step.weight_bytes
-        for tile in _loading_tiles(plan)
-    ]
-    free = [memory.free_bytes for memory in residency.steps]
+    wanted = [chunk for index, group in enumerate(groups) for chunk in _chunks_of(index, group)]
+    free = [memory.free_bytes for memory in residency.groups]
     chunks: list[Chunk] = []
     oldest, in_ring = 0, 0
-    for number, (index, tile, size) in enumerate(wanted):
+    for number, (group, member, tile, size) in enumerate(wanted):
         in_ring += size
-        while oldest < number and in_ring > min(free[wanted[oldest][0] : index + 1]):
-            in_ring -= wanted[oldest][2]
+        while oldest < number and in_ring > min(free[wanted[oldest][0] : group + 1]):
+            in_ring -= wanted[oldest][3]
             oldest += 1
-        chunks.append(Chunk(index, tile, size, oldest - 1))
+        chunks.append(Chunk(group, member, tile, size, oldest - 1))
     return tuple(chunks)
 
 
-def _loading_tiles(plan: PlannedStep) -> range:
-    """Tiles that bring weights: each, unless all of them share the one piece of the first."""
-    return range(plan.tiling.count) if plan.tiling.channels > 1 else range(1)
+def _chunks_of(index: int, group: Group) -> list[tuple[int, int, int, int]]:
+    """(group, member, tile, bytes) of each tile that brings weights, in the order of use.
+
+    Each tile brings its own where tiles follow the channels; else all share the first one's.
+    """
+    return [
+        (index, number, tile, group.chunk_bytes(member))
+        for tile in range(group.tiling.count)
+        for number, member in enumerate(group.members)
+        if member.streams_weights and (tile == 0 or brings_each(group, number))
+    ]
+
+
+def brings_each(group: Group, number: int) -> bool:
+    """Whether each tile of the group needs its own piece of that member's weights."""
+    return group.tiling.channels > 1 and group.members[number].step.matrix is not None
