@@ -57,7 +57,9 @@ def test_every_package_is_marked_as_typed(package: str) -> None:
     assert (ROOT / package / "py.typed").is_file()
 
 
-@pytest.mark.parametrize("program", [LOADED_AFTER_IMPORT, LOADED_AFTER_HELP])
+@pytest.mark.parametrize(
+    "program", [LOADED_AFTER_IMPORT, LOADED_AFTER_HELP], ids=["import", "help"]
+)
 def test_start_up_loads_no_heavy_library(program: str) -> None:
     loaded = loaded_by(program)
     assert "configurator.cli" in loaded
