@@ -33,6 +33,10 @@ class WorkKind(Enum):
     FOLD = "fold"
 
 
+INTERNAL_DOMAIN = "aic"
+"""Domain of the operators that only passes make; a model file cannot use it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """One supported operator; `vector` is the class of HVX work, `None` where it has none."""
@@ -110,6 +114,11 @@ _TABLE = (
         None,
         "Constant ConstantOfShape Shape Size Range EyeLike",
     )
+    # MatMulBias(a, b, bias): MatMul and one value added per column. View(x): the bytes of x under
+    # the shape of the result. Silu(x): x * sigmoid(x).
+    + _rows(WorkKind.MATRIX, None, "MatMulBias", INTERNAL_DOMAIN)
+    + _rows(WorkKind.VIEW, None, "View", INTERNAL_DOMAIN)
+    + _rows(WorkKind.ELEMENTWISE, VectorOp.SIGMOID, "Silu", INTERNAL_DOMAIN)
 )
 
 OPERATORS: dict[tuple[str, str], Operator] = {(row.domain, row.name): row for row in _TABLE}
