@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.options import CompileOptions, Precision
-from configurator.records import Candidate, Study, TrialRow
+from configurator import objective
+from configurator.errors import InfeasibleError, UsageError
+from configurator.records import Candidate, Study, TrialRow, TrialState
 
 COMPILER_PATH = "/opt/qti-aic/exec/qaic-exec"
 RUNNER_PATH = "/opt/qti-aic/exec/qaic-runner"
@@ -41,6 +44,26 @@ def commands(study: Study, row: TrialRow) -> Commands:
         run=run_argv(row.candidate, directory),
         notes=notes(row.candidate.compile),
     )
+
+
+def chosen(study: Study, rows: Sequence[TrialRow], number: int | None) -> TrialRow:
+    """Trial `number` of `rows`, or the best one for None.
+
+    Raises `InfeasibleError` where no trial is complete, and `UsageError` where trial `number` does
+    not exist or has no measurement.
+    """
+    if number is None:
+        best = objective.best(rows, study.workflow)
+        if best is None:
+            raise InfeasibleError(f"study {study.name} has no complete trial; tune it first")
+        return best
+    row = next((row for row in rows if row.number == number), None)
+    if row is None:
+        held = f"{rows[0].number} to {rows[-1].number}" if rows else "none yet"
+        raise UsageError(f"study {study.name} has no trial {number}; it has {held}")
+    if row.state is not TrialState.COMPLETE:
+        raise UsageError(f"trial {number} is {row.state.value}: {row.reason}")
+    return row
 
 
 def compile_argv(study: Study, options: CompileOptions, directory: str) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configurator import export
+from configurator.errors import InfeasibleError, UsageError
+from configurator.records import TrialRow, Workflow
 from tests.configurator import view_rows
 
 # What a command line can carry: no NUL byte.
@@ -100,3 +102,29 @@ def test_document_is_json() -> None:
     row = view_rows.complete(0, view_rows.candidate(), 1.0, 1.0)
     document = export.document(study, export.commands(study, row))
     assert json.loads(json.dumps(document)) == document
+
+
+@pytest.mark.parametrize(("workflow", "number"), [(Workflow.THROUGHPUT, 4), (Workflow.LATENCY, 0)])
+def test_the_best_trial_is_chosen_where_none_is_named(workflow: Workflow, number: int) -> None:
+    """By eye: trial 4 has the highest rate, trial 0 the lowest latency."""
+    study = view_rows.study(workflow=workflow)
+    assert export.chosen(study, view_rows.small_study_rows(), None).number == number
+
+
+def test_a_named_trial_is_chosen() -> None:
+    assert export.chosen(view_rows.study(), view_rows.small_study_rows(), 2).number == 2
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(7, "has no trial 7; it has 0 to 6"), (6, "trial 6 is infeasible: Conv_1")],
+)
+def test_a_trial_that_cannot_be_exported_is_a_usage_error(number: int, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        export.chosen(view_rows.study(), view_rows.small_study_rows(), number)
+
+
+@pytest.mark.parametrize("rows", [(), view_rows.small_study_rows()[-1:]])
+def test_without_a_complete_trial_nothing_is_feasible(rows: tuple[TrialRow, ...]) -> None:
+    with pytest.raises(InfeasibleError, match="resnet50-throughput"):
+        export.chosen(view_rows.study(), rows, None)

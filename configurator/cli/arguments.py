@@ -1,0 +1,164 @@
+"""What the commands' arguments mean: their types, help texts, and how their text is read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from compiler.target import Sku
+from configurator.errors import UsageError
+from configurator.records import Workflow
+
+DEFAULT_STORAGE = "sqlite:///configurator.db"
+# What qaic-runner takes when it is not told (`-S`).
+DEFAULT_SET_SIZE = 10
+
+# assumed: far above any useful list, far below what would fill the memory.
+_MOST_VALUES = 4096
+
+
+def whole_number(text: str | int) -> int:
+    """`text` as an integer that programs and databases can hold; defaults pass as they are."""
+    digits = str(text).strip()
+    if not digits.removeprefix("-").isdecimal():
+        raise typer.BadParameter(f"{digits} is not a whole number")
+    # Eighteen digits always fit 64 bits.
+    if len(digits) > 18:
+        raise typer.BadParameter(f"{digits[:18]}... is too large")
+    return int(digits)
+
+
+class Sampler(Enum):
+    """How the next candidate is chosen."""
+
+    TPE = "tpe"
+    RANDOM = "random"
+    GRID = "grid"
+
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model file.")]
+StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="The study's name.")]
+Storage = Annotated[
+    str,
+    typer.Option(metavar="URL", help="Database of the studies, any SQLAlchemy URL."),
+]
+SkuOption = Annotated[Sku, typer.Option(help="The card, see `configurator devices`.")]
+WorkflowOption = Annotated[Workflow, typer.Option(help="What to optimise.")]
+SamplerOption = Annotated[Sampler, typer.Option(help="How candidates are chosen.")]
+Symbols = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--symbol", metavar="NAME=INT", help="Value of a symbolic dimension; repeat for more."
+    ),
+]
+BatchSymbol = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The symbolic dimension that is the batch, if not found."),
+]
+Cores = Annotated[
+    int, typer.Option(metavar="N", parser=whole_number, help="NSPs of one instance.")
+]
+Instances = Annotated[
+    int, typer.Option(metavar="N", parser=whole_number, help="Instances side by side.")
+]
+BatchSize = Annotated[
+    int, typer.Option(metavar="N", parser=whole_number, help="Samples of one inference.")
+]
+SetSize = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        parser=whole_number,
+        help="Inferences that each instance has outstanding.",
+    ),
+]
+Ols = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        parser=whole_number,
+        help="Overlap split: pieces of each operation. Unset: automatic.",
+    ),
+]
+Mos = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        parser=whole_number,
+        help="Cores that share an operation's output channels. Unset: automatic.",
+    ),
+]
+Multicast = Annotated[
+    bool, typer.Option(help="Read weights once per instance and send them to its other cores.")
+]
+CacheDir = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Compiled programs. Default: aic-configurator in the user's cache."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+def parse_symbols(texts: list[str] | None) -> tuple[tuple[str, int], ...]:
+    """`NAME=INT` texts as pairs sorted by name."""
+    pairs = [_symbol(text) for text in texts or ()]
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"--symbol {name} is given {names.count(name)} times; give it once")
+    return tuple(sorted(pairs))
+
+
+def _symbol(text: str) -> tuple[str, int]:
+    name, equals, value = text.rpartition("=")
+    if not equals or not name or not value.isdecimal():
+        raise UsageError(f"--symbol {text}: must be NAME=INT, like seq_len=128")
+    return name, whole_number(value)
+
+
+def parse_values(option: str, text: str | None) -> tuple[int, ...] | None:
+    """`1-4,8` as (1, 2, 3, 4, 8), sorted and without repeats; None for None."""
+    if text is None:
+        return None
+    values: set[int] = set()
+    for part in text.split(","):
+        first, last = _range(option, part.strip())
+        if last - first >= _MOST_VALUES:
+            raise UsageError(
+                f"{option} {part}: more than {_MOST_VALUES} values; shorten the range"
+            )
+        values.update(range(first, last + 1))
+    return tuple(sorted(values))
+
+
+def _range(option: str, part: str) -> tuple[int, int]:
+    first, dash, last = part.partition("-")
+    ends = (first.strip(), last.strip()) if dash else (part, part)
+    if not all(end.isdecimal() and len(end) <= 18 for end in ends):
+        raise UsageError(f"{option} {part or 'without a value'}: must be like 4, 1-4 or 1-4,8,12")
+    low, high = (int(end) for end in ends)
+    if low < 1:
+        raise UsageError(f"{option} {part}: values start at 1")
+    if high < low:
+        raise UsageError(f"{option} {part}: the range ends before it begins; write {high}-{low}")
+    return low, high
+
+
+def cache_directory(given: Path | None) -> Path | None:
+    """Where programs are cached; None, with a note, where the default place cannot be written."""
+    if given is not None:
+        return given
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    try:
+        folder = Path(base).expanduser() / "aic-configurator"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:
+        print(f"note: programs are not cached: {error}; see --cache-dir", file=sys.stderr)
+        return None
+    return folder
