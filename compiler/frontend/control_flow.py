@@ -1,0 +1,198 @@
+"""Branches and loops whose course is known at compile time, as plain calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import numpy as np
+from onnx import NodeProto, helper
+
+from compiler.errors import ModelError, UnsupportedError
+from compiler.frontend.calls import Body, Call
+from compiler.frontend.tensors import literal
+from compiler.ir.graph import Array, Constant
+
+ValueOf = Callable[[str], Array | None]
+
+# assumed: as many calls as no model tried comes near; a loop that unrolls to more would make
+# compiling take minutes.
+_MAX_UNROLLED_CALLS = 100_000
+
+# The opset of the calls made here: since 13, Unsqueeze takes its axes as an operand.
+_MADE_OPSET = 13
+
+CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expansion:
+    """Calls, in order, and constants that take the place of a call."""
+
+    calls: tuple[Call, ...]
+    constants: Mapping[str, Constant] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def expand(call: Call, value_of: ValueOf) -> Expansion:
+    """What a control-flow call does, when `value_of` knows what decides it.
+
+    Raises `UnsupportedError` when the course depends on an input of the model.
+    """
+    if call.op == "If":
+        return _branch(call, value_of)
+    if call.op == "Loop":
+        return _unrolled(call, value_of)
+    raise UnsupportedError(f"{call.label} is not supported; export the model with it unrolled")
+
+
+def is_decided(call: Call, value_of: ValueOf) -> bool:
+    """Whether the values are known that decide the course of a control-flow call."""
+    deciding = call.inputs[:1] if call.op == "If" else call.inputs[:2]
+    return all(value_of(name) is not None for name in deciding if name)
+
+
+def _branch(call: Call, value_of: ValueOf) -> Expansion:
+    condition = value_of(call.inputs[0]) if call.inputs else None
+    if condition is None:
+        raise UnsupportedError(
+            f"{call.label} depends on an input of the model; a constant condition would be "
+            "resolved: export the model for one branch"
+        )
+    attribute = "then_branch" if condition.reshape(-1)[0] else "else_branch"
+    body = call.bodies.get(attribute)
+    if body is None or len(body.outputs) != len(call.outputs):
+        raise ModelError(f"{call.label} has no {attribute} with {len(call.outputs)} outputs")
+    return _instance(body, f"{call.name}/{attribute}/", {}, call.outputs)
+
+
+def _unrolled(call: Call, value_of: ValueOf) -> Expansion:
+    body = call.bodies.get("body")
+    carried = call.inputs[2:]
+    if body is None or len(body.inputs) != len(carried) + 2:
+        raise ModelError(f"{call.label} has no body with {len(carried) + 2} inputs")
+    trips = _trips(call, body, value_of)
+    constants: dict[str, Constant] = {}
+    calls: list[Call] = []
+    scans: list[tuple[str, ...]] = []
+    condition = f"{call.name}/condition"
+    constants[condition] = literal(np.asarray(True))
+    for trip in range(trips):
+        prefix = f"{call.name}/{trip}/"
+        constants[f"{prefix}trip"] = literal(np.asarray(trip, dtype=np.int64))
+        given = dict(zip(body.inputs, (f"{prefix}trip", condition, *carried), strict=True))
+        results = tuple(f"{prefix}output_{at}" for at in range(len(body.outputs)))
+        expansion = _instance(body, prefix, given, results)
+        calls.extend(expansion.calls)
+        constants.update(expansion.constants)
+        carried, scanned = results[1 : len(carried) + 1], results[len(carried) + 1 :]
+        scans.append(scanned)
+    calls.extend(_results(call, carried, scans))
+    return Expansion(tuple(calls), constants)
+
+
+def _trips(call: Call, body: Body, value_of: ValueOf) -> int:
+    limit = value_of(call.inputs[0]) if call.inputs[0] else None
+    start = value_of(call.inputs[1]) if call.inputs[1] else np.asarray(True)
+    if limit is None or start is None or not _runs_through(body):
+        raise UnsupportedError(
+            f"{call.label} has no constant number of trips; a loop with a constant trip count "
+            "and no early exit would be unrolled: export it so"
+        )
+    trips = max(0, int(limit.reshape(-1)[0])) if start.reshape(-1)[0] else 0
+    if trips * max(1, len(body.calls)) > _MAX_UNROLLED_CALLS:
+        raise UnsupportedError(
+            f"{call.label} unrolls to {trips} x {len(body.calls)} nodes, the limit is "
+            f"{_MAX_UNROLLED_CALLS}; shorten the loop or run it on the host"
+        )
+    return trips
+
+
+def _runs_through(body: Body) -> bool:
+    """Whether the body always asks for the next trip."""
+    sources = {call.outputs[0]: call for call in body.calls if call.outputs}
+    name = body.outputs[0]
+    while name in sources and sources[name].op == "Identity":
+        name = sources[name].inputs[0]
+    held = sources[name].literal if name in sources else body.constants.get(name)
+    return name == body.inputs[1] or (held is not None and bool(held.load().reshape(-1)[0]))
+
+
+def _results(call: Call, carried: tuple[str, ...], scans: list[tuple[str, ...]]) -> list[Call]:
+    calls = [
+        _made(call, "Identity", (source,), target)
+        for source, target in zip(carried, call.outputs, strict=False)
+        if target
+    ]
+    for at, target in enumerate(call.outputs[len(carried) :]):
+        if target and not scans:
+            raise UnsupportedError(f"{call.label} makes no trip, so '{target}' has no elements")
+        if target:
+            calls.extend(_stacked(call, tuple(scan[at] for scan in scans), target))
+    return calls
+
+
+def _stacked(call: Call, names: tuple[str, ...], target: str) -> list[Call]:
+    """One trip's value per index of a new first axis."""
+    axes = f"{target}/axes"
+    calls = [_made(call, "Constant", (), axes, literal(np.asarray([0], dtype=np.int64)))]
+    rows = tuple(f"{name}/row" for name in names)
+    calls += [
+        _made(call, "Unsqueeze", (name, axes), row)
+        for name, row in zip(names, rows, strict=True)
+    ]
+    made = _made(call, "Concat", rows, target)
+    content = NodeProto(attribute=[helper.make_attribute("axis", 0)]).SerializeToString()
+    calls.append(replace(made, attributes={"axis": 0}, attribute_bytes=content))
+    return calls
+
+
+def _made(
+    call: Call, op: str, inputs: tuple[str, ...], output: str, held: Constant | None = None
+) -> Call:
+    return Call(f"{call.name}/{output}", op, "", _MADE_OPSET, inputs, (output,), literal=held)
+
+
+def _instance(
+    body: Body, prefix: str, given: Mapping[str, str], results: tuple[str, ...]
+) -> Expansion:
+    """A copy of `body` under new names: `given` for its inputs, `results` for its outputs."""
+    own = [*body.constants, *(name for call in body.calls for name in call.outputs if name)]
+    names = {name: f"{prefix}{name}" for name in own} | dict(given)
+    copies: list[Call] = []
+    taken: set[str] = set()
+    for source, target in zip(body.outputs, results, strict=True):
+        if not target:
+            continue
+        if source in given or source not in names or source in taken:
+            copies.append(_identity(prefix, names.get(source, source), target))
+        else:
+            names[source] = target
+            taken.add(source)
+    calls = [_renamed(call, names, prefix) for call in body.calls]
+    constants = {names[name]: constant for name, constant in body.constants.items()}
+    return Expansion((*calls, *copies), constants)
+
+
+def _identity(prefix: str, source: str, target: str) -> Call:
+    return Call(f"{prefix}{target}", "Identity", "", _MADE_OPSET, (source,), (target,))
+
+
+def _renamed(call: Call, names: Mapping[str, str], prefix: str) -> Call:
+    return replace(
+        call,
+        name=f"{prefix}{call.name}",
+        inputs=tuple(names.get(name, name) for name in call.inputs),
+        outputs=tuple(names.get(name, name) for name in call.outputs),
+        bodies={key: _renamed_captures(body, names) for key, body in call.bodies.items()},
+    )
+
+
+def _renamed_captures(body: Body, names: Mapping[str, str]) -> Body:
+    own = {*body.inputs, *body.constants, *(name for call in body.calls for name in call.outputs)}
+    outer = {name: target for name, target in names.items() if name not in own}
+    return replace(
+        body,
+        outputs=tuple(outer.get(name, name) for name in body.outputs),
+        calls=tuple(replace(_renamed(call, outer, ""), name=call.name) for call in body.calls),
+    )

@@ -1,0 +1,119 @@
+"""A model with its symbols bound, as a graph with every shape known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from compiler.errors import ModelError, UnsupportedError
+from compiler.frontend.calls import Call
+from compiler.frontend.control_flow import CONTROL_FLOW, expand
+from compiler.frontend.model import OnnxModel, Prepared, batch_symbol_of, prepared
+from compiler.frontend.order import live
+from compiler.frontend.shapes import check_known
+from compiler.frontend.symbols import Binding, DeclaredInput, bound_types
+from compiler.frontend.walk import Walk
+from compiler.ir.graph import Constant, Graph, Node, TensorType
+from compiler.ir.verify import verify
+from compiler.operators import WorkKind, find
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """The calls that are left to run, in order, and all that is known of the values."""
+
+    calls: tuple[Call, ...]
+    types: Mapping[str, TensorType]
+    constants: Mapping[str, Constant]
+
+
+def bind(
+    model: OnnxModel,
+    *,
+    batch_size: int,
+    symbols: tuple[tuple[str, int], ...] = (),
+    batch_symbol: str | None = None,
+    input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = (),
+) -> Graph:
+    """The model for `batch_size` samples, with `symbols` bound and everything folded that can be.
+
+    `batch_symbol` is found by itself when it is not named. `input_shapes` stand for dims that the
+    model leaves open without a name. A model with a fixed batch is changed to `batch_size` where
+    that keeps the samples apart. Raises `SymbolError`, `ModelError`, `UnsupportedError`, or
+    `DoesNotFitError` for a tensor that no card could hold.
+    """
+    batch = batch_symbol_of(model, batch_symbol)
+    start = prepared(model)
+    binding = Binding(batch_size, symbols, batch, input_shapes)
+    bound = _bound(start, bound_types(start.inputs, binding))
+    graph = _graph(model, bound, batch_size)
+    verify(graph)
+    return graph
+
+
+def _bound(start: Prepared, types: Mapping[str, TensorType]) -> Bound:
+    walk = Walk({**start.types, **types}, start.constants)
+    calls: list[Call] = []
+
+    def keep(call: Call) -> None:
+        _check_supported(call, walk)
+        walk.types.update(walk.inferred(call))
+        calls.append(call)
+
+    walk.run(start.calls, keep)
+    return Bound(live(tuple(calls), start.outputs), walk.types, walk.constants)
+
+
+def _check_supported(call: Call, walk: Walk) -> None:
+    if call.op in CONTROL_FLOW and not call.domain:
+        expand(call, walk.small_value)
+    check_known(call)
+    row = find(call.domain, call.op)
+    if row is None:
+        raise UnsupportedError(
+            f"{call.label}: the operator is not supported; cut the graph before this node and "
+            "run the rest on the host, or export it as other operators"
+        )
+    if row.kind is WorkKind.FOLD:
+        raise UnsupportedError(
+            f"{call.label} gives a result whose shape depends on an input; make its operands "
+            "constant, or cut the graph before this node and run the rest on the host"
+        )
+
+
+def _graph(model: OnnxModel, bound: Bound, batch_size: int) -> Graph:
+    start = prepared(model)
+    inputs = tuple(item.name for item in start.inputs)
+    if not bound.calls:
+        raise ModelError(
+            f"{model.path}: every output is an input or a constant, so there is nothing to compile"
+        )
+    used = dict.fromkeys(inputs)
+    for call in bound.calls:
+        used.update(dict.fromkeys(filter(None, (*call.inputs, *call.outputs))))
+    used.update(dict.fromkeys(start.outputs))
+    constants = {name: bound.constants[name] for name in used if name in bound.constants}
+    return Graph(
+        name=model.name,
+        inputs=inputs,
+        outputs=start.outputs,
+        nodes=_nodes(bound.calls),
+        types=MappingProxyType({name: bound.types[name] for name in used}),
+        constants=MappingProxyType(constants),
+        batch_size=batch_size,
+    )
+
+
+def _nodes(calls: tuple[Call, ...]) -> tuple[Node, ...]:
+    """The calls as nodes, each under a name of its own."""
+    taken: set[str] = set()
+    nodes = []
+    for at, call in enumerate(calls):
+        name = call.name if call.name not in taken else f"{call.name}#{at}"
+        taken.add(name)
+        attributes = MappingProxyType(dict(call.attributes))
+        nodes.append(
+            Node(name, call.op, call.domain, call.opset, call.inputs, call.outputs, attributes)
+        )
+    return tuple(nodes)

@@ -1,0 +1,180 @@
+"""ONNX tensors as types and constants; their values are read only when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from compiler.errors import DoesNotFitError, ModelError, ModelFileError, UnsupportedError
+from compiler.frontend.external_data import Span, external_span
+from compiler.ir.dtypes import DType
+from compiler.ir.graph import Array, Constant, TensorType
+
+# assumed: shape arithmetic, scalars and bias vectors stay below this; larger tensors are weights
+# whose values no shape depends on.
+SMALL_ELEMENTS = 4096
+
+# assumed: far above the DDR of any card (128 GB on ultra), so nothing that could run is refused;
+# it stops a file that declares absurd extents before anything is allocated.
+MAX_TENSOR_BYTES = 1 << 40
+
+_DTYPES = {
+    TensorProto.FLOAT: DType.FLOAT32,
+    TensorProto.FLOAT16: DType.FLOAT16,
+    TensorProto.BFLOAT16: DType.BFLOAT16,
+    TensorProto.DOUBLE: DType.FLOAT64,
+    TensorProto.INT8: DType.INT8,
+    TensorProto.INT16: DType.INT16,
+    TensorProto.INT32: DType.INT32,
+    TensorProto.INT64: DType.INT64,
+    TensorProto.UINT8: DType.UINT8,
+    TensorProto.UINT16: DType.UINT16,
+    TensorProto.UINT32: DType.UINT32,
+    TensorProto.UINT64: DType.UINT64,
+    TensorProto.BOOL: DType.BOOL,
+    TensorProto.STRING: DType.STRING,
+}
+_ELEM_TYPES = {dtype: elem_type for elem_type, dtype in _DTYPES.items()}
+_NUMPY_DTYPES = {
+    dtype: np.dtype(helper.tensor_dtype_to_np_dtype(elem_type)) for elem_type, dtype in _DTYPES.items()
+}
+_DTYPES_BY_NUMPY = {numpy_dtype: dtype for dtype, numpy_dtype in _NUMPY_DTYPES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A `Constant.load` that holds its values."""
+
+    array: Array
+
+    def __call__(self) -> Array:
+        """The values."""
+        return self.array
+
+
+@dataclass(frozen=True, slots=True)
+class FileTensor:
+    """A `Constant.load` that reads a span of a file, little-endian and without header."""
+
+    span: Span
+    type: TensorType
+
+    def __call__(self) -> Array:
+        """The values, read anew."""
+        values = np.frombuffer(self.span.read(), dtype=numpy_dtype(self.type.dtype))
+        return values.reshape(self.type.shape)
+
+
+def dtype_of(elem_type: int, where: str) -> DType:
+    """The element type of an ONNX `data_type` number; `where` begins the error's text."""
+    dtype = _DTYPES.get(elem_type)
+    if dtype is None:
+        known = elem_type in TensorProto.DataType.values()
+        name = TensorProto.DataType.Name(elem_type) if known else str(elem_type)
+        raise UnsupportedError(
+            f"{where} has element type {name}, which is not supported; convert it to FLOAT"
+        )
+    return dtype
+
+
+def elem_type_of(dtype: DType) -> int:
+    """The ONNX `data_type` number of an element type."""
+    return _ELEM_TYPES[dtype]
+
+
+def numpy_dtype(dtype: DType) -> np.dtype[np.generic]:
+    """The numpy type that holds an element type (`object` for strings)."""
+    return _NUMPY_DTYPES[dtype]
+
+
+def type_of_array(array: Array) -> TensorType:
+    """The tensor type of a numpy array."""
+    dtype = DType.STRING if array.dtype.kind in "OUST" else _DTYPES_BY_NUMPY[array.dtype]
+    return TensorType(dtype, array.shape)
+
+
+def literal(array: Array) -> Constant:
+    """A constant that holds `array`, which must not change any more."""
+    array.setflags(write=False)
+    return Constant(type_of_array(array), Literal(array))
+
+
+def check_size(tensor_type: TensorType, where: str) -> None:
+    """Refuse a tensor that no card could hold, before anything is allocated."""
+    if tensor_type.size_bytes > MAX_TENSOR_BYTES:
+        shape = "x".join(str(extent) for extent in tensor_type.shape)
+        raise DoesNotFitError(
+            f"{where} of shape {shape} takes {tensor_type.size_bytes / 2**40:.1f} TiB, a tensor "
+            f"may take {MAX_TENSOR_BYTES / 2**40:.0f} TiB; lower the batch size or its extents"
+        )
+
+
+def constant_of(proto: TensorProto, folder: Path, embedded: Span | None = None) -> Constant:
+    """The constant that a tensor of a model file stands for.
+
+    `folder` is where external data may lie; `embedded` says where in the model file the raw bytes
+    are, when they were left out of `proto`.
+    """
+    where = f"tensor '{proto.name}'"
+    tensor_type = _declared_type(proto, where)
+    if embedded is not None:
+        return _in_file(embedded, tensor_type, where)
+    if proto.data_location == TensorProto.EXTERNAL:
+        span = external_span(proto, folder, tensor_type.size_bytes)
+        return _in_file(span, tensor_type, where)
+    _check_stored(proto, tensor_type, where)
+    if tensor_type.elements <= SMALL_ELEMENTS:
+        return literal(_decode(proto))
+    return Constant(tensor_type, _decoder(proto))
+
+
+def _declared_type(proto: TensorProto, where: str) -> TensorType:
+    shape = tuple(proto.dims)
+    if any(extent < 0 for extent in shape):
+        raise ModelError(f"{where} declares a negative extent in {list(shape)}")
+    tensor_type = TensorType(dtype_of(proto.data_type, where), shape)
+    check_size(tensor_type, where)
+    return tensor_type
+
+
+def _in_file(span: Span, tensor_type: TensorType, where: str) -> Constant:
+    if tensor_type.dtype is DType.STRING or span.length_bytes != tensor_type.size_bytes:
+        raise ModelFileError(
+            f"{where} needs {tensor_type.size_bytes} bytes, {span.path.name} holds "
+            f"{span.length_bytes} for it; the file is damaged"
+        )
+    load = FileTensor(span, tensor_type)
+    return literal(load()) if tensor_type.elements <= SMALL_ELEMENTS else Constant(tensor_type, load)
+
+
+# Elements of a typed field that hold one element of these types (onnx.proto, TensorProto).
+_FIELDS = {
+    DType.FLOAT32: "float_data",
+    DType.FLOAT64: "double_data",
+    DType.INT64: "int64_data",
+    DType.UINT32: "uint64_data",
+    DType.UINT64: "uint64_data",
+    DType.STRING: "string_data",
+}
+
+
+def _check_stored(proto: TensorProto, tensor_type: TensorType, where: str) -> None:
+    if proto.HasField("raw_data"):
+        stored, needed, unit = len(proto.raw_data), tensor_type.size_bytes, "bytes"
+    else:
+        field = _FIELDS.get(tensor_type.dtype, "int32_data")
+        stored, needed, unit = len(getattr(proto, field)), tensor_type.elements, "elements"
+    if stored != needed:
+        raise ModelError(f"{where} declares {needed} {unit} but holds {stored}; the file is damaged")
+
+
+def _decode(proto: TensorProto) -> Array:
+    return np.asarray(numpy_helper.to_array(proto))
+
+
+def _decoder(proto: TensorProto) -> Callable[[], Array]:
+    return lambda: _decode(proto)

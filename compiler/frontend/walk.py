@@ -1,0 +1,136 @@
+"""Going through the calls of a model in order, computing what can be known of each result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from math import prod
+
+import numpy as np
+
+from compiler.errors import UnsupportedError
+from compiler.frontend.calls import Call
+from compiler.frontend.control_flow import CONTROL_FLOW, Expansion, expand, is_decided
+from compiler.frontend.evaluate import RANDOM, evaluate, has_fast_form, result_elements
+from compiler.frontend.fold import Folded
+from compiler.frontend.shapes import check_arity, infer, may_decide_a_shape
+from compiler.frontend.tensors import SMALL_ELEMENTS, Literal, check_size, literal, numpy_dtype
+from compiler.ir.graph import Array, Constant, TensorType
+
+# Operators whose result depends on the type of their operand, not on its values.
+_OF_TYPE = frozenset({"Shape", "Size", "EyeLike"})
+
+
+class Walk:
+    """The values known so far.
+
+    `types` holds every value met, `constants` those known at compile time. A class because each
+    call adds to what the next ones can know.
+    """
+
+    def __init__(
+        self, types: Mapping[str, TensorType], constants: Mapping[str, Constant]
+    ) -> None:
+        """Start from values that are known before the first call."""
+        self.types = dict(types)
+        self.constants = dict(constants)
+
+    def copy(self) -> Walk:
+        """A walk that goes on from here by itself."""
+        return Walk(self.types, self.constants)
+
+    def run(self, calls: Iterable[Call], on_runtime: Callable[[Call], None]) -> None:
+        """Fold what depends on constants only; give every other call to `on_runtime`."""
+        waiting = list(calls)
+        waiting.reverse()
+        while waiting:
+            call = waiting.pop()
+            check_arity(call)
+            if call.op in CONTROL_FLOW and is_decided(call, self.small_value):
+                waiting.extend(reversed(self._expanded(call)))
+            elif not self._folded(call):
+                on_runtime(call)
+
+    def define(self, name: str, constant: Constant) -> None:
+        """Record a value that is known."""
+        self.constants[name] = constant
+        self.types[name] = constant.type
+
+    def small_value(self, name: str) -> Array | None:
+        """The values of a constant that is small; evaluates it when that was put off."""
+        constant = self.constants.get(name)
+        if constant is None or constant.type.elements > SMALL_ELEMENTS:
+            return None
+        if isinstance(constant.load, Literal):
+            return constant.load.array
+        held = literal(np.array(constant.load()).reshape(constant.type.shape))
+        self.constants[name] = held
+        return held.load()
+
+    def inferred(self, call: Call) -> dict[str, TensorType]:
+        """The types of the outputs by name, from the types of the inputs."""
+        types = tuple(self.types[name] if name else None for name in call.inputs)
+        values = tuple(
+            self.small_value(name) if given is not None and may_decide_a_shape(call, given) else None
+            for name, given in zip(call.inputs, types, strict=True)
+        )
+        outputs = [name for name in call.outputs if name]
+        results = dict(zip(outputs, infer(call, types, values), strict=True))
+        for name, result in results.items():
+            check_size(result, f"{call.label}: result '{name}'")
+        return results
+
+    def _expanded(self, call: Call) -> tuple[Call, ...]:
+        expansion: Expansion = expand(call, self.small_value)
+        for name, constant in expansion.constants.items():
+            self.define(name, constant)
+        return expansion.calls
+
+    def _folded(self, call: Call) -> bool:
+        """Whether the call's results are constants; records them."""
+        if call.literal is not None:
+            self.define(call.outputs[0], call.literal)
+        elif call.op in _OF_TYPE and not call.domain:
+            return self._folded_by_type(call)
+        elif call.op in CONTROL_FLOW or not all(n in self.constants for n in call.inputs if n):
+            return False
+        elif call.op in RANDOM:
+            raise UnsupportedError(f"{call.label} gives random values; make them an input")
+        else:
+            self._fold(call)
+        return True
+
+    def _folded_by_type(self, call: Call) -> bool:
+        given = self.types.get(call.inputs[0])
+        if given is None:
+            return False
+        if call.op == "EyeLike":
+            blank = Constant(given, lambda: np.zeros(given.shape, numpy_dtype(given.dtype)))
+            self._fold_later(call, (blank,), self.inferred(call))
+            return True
+        self.define(call.outputs[0], literal(_of_shape(call, given.shape)))
+        return True
+
+    def _fold(self, call: Call) -> None:
+        operands = tuple(self.constants[name] if name else None for name in call.inputs)
+        values = tuple(self.small_value(name) if name else None for name in call.inputs)
+        if has_fast_form(call, values) and result_elements(call, values) <= SMALL_ELEMENTS:
+            (result,) = evaluate(call, values)
+            self.define(call.outputs[0], literal(result))
+        elif call.op == "Identity" and operands[0] is not None:
+            self.define(call.outputs[0], operands[0])
+        else:
+            self._fold_later(call, operands, self.inferred(call))
+
+    def _fold_later(
+        self, call: Call, operands: tuple[Constant | None, ...], results: dict[str, TensorType]
+    ) -> None:
+        for at, (name, result) in enumerate(results.items()):
+            self.define(name, Constant(result, Folded(call, operands, at)))
+
+
+def _of_shape(call: Call, shape: tuple[int, ...]) -> Array:
+    if call.op == "Size":
+        return np.asarray(prod(shape), dtype=np.int64)
+    start, end = call.attributes.get("start", 0), call.attributes.get("end")
+    cut = slice(start if isinstance(start, int) else 0, end if isinstance(end, int) else None)
+    return np.asarray(shape[cut], dtype=np.int64)
