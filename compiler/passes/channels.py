@@ -61,6 +61,19 @@ def channel_vector(edit: GraphEdit, name: str, node: Node) -> ChannelVector | No
     elsewhere = prod(shape[:axis]) * prod(shape[axis + 1 :])
     if len(shape) != rank or elsewhere != 1 or shape[axis] not in (1, channels):
         return None
+    return _vector(name, constant, channels)
+
+
+def _bias_vector(edit: GraphEdit, node: Node) -> ChannelVector | None:
+    """The operator's constant bias. A convolution's is `[channels]`, others' broadcasts."""
+    name = node.inputs[2]
+    constant = edit.constant(name)
+    if constant is None or node.op not in ("Conv", "ConvTranspose"):
+        return channel_vector(edit, name, node)
+    return _vector(name, constant, channel_count(edit, node))
+
+
+def _vector(name: str, constant: Constant, channels: int) -> ChannelVector:
     return ChannelVector(name, lambda: np.broadcast_to(_wide(constant), channels))
 
 
@@ -87,7 +100,7 @@ def absorbed(
     old_bias, bias = "", None
     if len(node.inputs) > 2 and node.inputs[2]:
         old_bias = node.inputs[2]
-        bias = channel_vector(edit, old_bias, node)
+        bias = _bias_vector(edit, node)
         if bias is None:
             return None
     weight = node.inputs[1]

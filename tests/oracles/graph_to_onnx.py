@@ -25,6 +25,8 @@ Array = NDArray[Any]
 FLOAT32_EPSILON = float(np.finfo(np.float32).eps)
 _LIST_TYPES = {int: AttributeProto.INTS, float: AttributeProto.FLOATS, str: AttributeProto.STRINGS}
 _IR_VERSION = 10
+_FORMULA_ROUNDINGS = 4
+"""A normalisation or activation rounds about this often from input to output."""
 
 
 class Comparison(NamedTuple):
@@ -80,8 +82,8 @@ def compare(before: Graph, after: Graph, seed: int = 0) -> Comparison:
 
 
 def longest_sum(graph: Graph) -> int:
-    """Terms of the longest sum that any node of the graph forms."""
-    return max((_terms(graph, node) for node in graph.nodes), default=1)
+    """Terms of the longest sum that any node forms; short formulas count as a few."""
+    return max((_terms(graph, node) for node in graph.nodes), default=_FORMULA_ROUNDINGS)
 
 
 def random_feeds(graph: Graph, seed: int) -> dict[str, Array]:
@@ -117,12 +119,14 @@ def _relative_error(before: Array, after: Array) -> float:
 def _terms(graph: Graph, node: Node) -> int:
     first, out = graph.types[node.inputs[0]], graph.types[node.outputs[0]]
     if node.op in ("Conv", "ConvTranspose"):
-        return graph.types[node.inputs[1]].elements // out.shape[1] * node.int("group", 1)
+        # A transposed convolution's sums are at most this long, a convolution's exactly.
+        return graph.types[node.inputs[1]].elements // out.shape[1]
     if node.op in ("MatMul", "MatMulBias", "Gemm"):
         return first.shape[0] if node.int("transA", 0) else first.shape[-1]
     if node.op.startswith("Reduce") or node.op.endswith("Normalization"):
-        return first.elements // max(prod(out.shape), 1) or first.shape[-1]
-    return first.shape[-1] if node.op == "Softmax" else 4
+        reduced = first.elements // max(out.elements, 1)
+        return max(reduced, first.shape[-1], _FORMULA_ROUNDINGS)
+    return first.shape[-1] if node.op == "Softmax" else _FORMULA_ROUNDINGS
 
 
 def _is_filled(constant: Constant) -> bool:
@@ -169,7 +173,7 @@ def _value(name: str, type_: TensorType) -> Any:
 
 
 def _initializer(name: str, constant: Constant) -> TensorProto:
-    return numpy_helper.from_array(np.ascontiguousarray(_widened(value_of(constant))), name)
+    return numpy_helper.from_array(_widened(value_of(constant)), name)
 
 
 def _view_shape(graph: Graph, node: Node) -> Array:
