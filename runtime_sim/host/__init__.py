@@ -1,0 +1,1 @@
+"""The host around the card: queues, threads and PCIe transfers of each instance."""
