@@ -37,8 +37,9 @@ class PlannedStep:
 
     @property
     def core_weight_bytes(self) -> int:
-        """Bytes of weights that one core needs."""
-        return -(-self.step.weight_bytes // self.split.channels)
+        """Bytes of weights that one core needs; of a vector step's constants, those it meets."""
+        share = -(-self.step.weight_bytes // self.split.channels)
+        return share if self.step.matrix is not None else min(share, self.core_output_bytes)
 
     @property
     def streams_weights(self) -> bool:
@@ -74,9 +75,28 @@ class Group:
         made = {member.step.output.name for member in self.members}
         return frozenset(o.tensor for m in self.members for o in m.step.operands) - made
 
+    def local_only(self) -> frozenset[str]:
+        """External tensors of which each tile needs its own part only."""
+        operands = [operand for member in self.members for operand in member.step.operands]
+        wide = {operand.tensor for operand in operands if operand.access is not Access.LOCAL}
+        return self.external() - wide
+
     def kept(self) -> tuple[PlannedStep, ...]:
         """Members whose output outlives the group."""
         return tuple(m for m in self.members if m.step.output.name not in self.internal)
+
+    def tile_peak_bytes(self) -> int:
+        """Most bytes that internal tensors take at a time, over one tile of one core."""
+        last = {o.tensor: i for i, m in enumerate(self.members) for o in m.step.operands}
+        live: dict[str, int] = {}
+        peak = 0
+        for index, member in enumerate(self.members):
+            name = member.step.output.name
+            if name in self.internal:
+                live[name] = -(-member.core_output_bytes // self.tiling.count)
+            peak = max(peak, sum(live.values()))
+            live = {tensor: size for tensor, size in live.items() if last[tensor] > index}
+        return peak
 
     def chunk_bytes(self, member: PlannedStep) -> int:
         """Bytes of a member's weights that one tile needs on one core."""

@@ -142,7 +142,7 @@ class _Planner:
         if reload and not self.spilling:
             return None
         self.resident |= reads | makes
-        fixed = self._fixed_bytes(group)
+        fixed = self._fixed_bytes(group) - self._overlaid_bytes(index, group)
         if self.spilling:
             self._evict(index, reads | makes, fixed)
         streamed = self._stream(group, reads | makes, fixed)
@@ -163,8 +163,23 @@ class _Planner:
     def _fixed_bytes(self, group: Group) -> int:
         """Bytes that a group needs whatever is evicted: gathered parts, tiles in flight, weights."""
         gathered = sum(member.core_gather_bytes for member in group.members)
-        tiles = sum(2 * -(-self.share[name] // group.tiling.count) for name in group.internal)
+        tiles = group.tile_peak_bytes() * min(2, group.tiling.count)
         return gathered + tiles + (_ring_bytes(group) if self.rings else 0)
+
+    def _overlaid_bytes(self, index: int, group: Group) -> int:
+        """Bytes of outputs that take the place of an input which ends here, tile by tile."""
+        ending = {
+            name: self.share[name]
+            for name in group.local_only()
+            if self._next_use(name, index) == len(self.groups)
+        }
+        saved = 0
+        for member in group.kept():
+            size = member.core_output_bytes
+            place = next((name for name in sorted(ending) if ending[name] == size), None)
+            if place is not None and size:
+                saved += ending.pop(place)
+        return saved
 
     def _used(self) -> int:
         return sum(self.share[name] for name in self.resident)

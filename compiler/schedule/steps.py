@@ -26,6 +26,9 @@ ACTIVATION_BYTES = 2
 BLOCK = 32
 """Channels of one HMX block (qemu-hmx: 32 rows x 32 channels in fp16)."""
 
+NARROW = 4
+"""Channels of the device's depth-4 layouts (network descriptor: D4 variants), for images."""
+
 _FREE_AFTER_MATRIX = frozenset({"Relu", "Clip"})
 _FLAT_OPS = frozenset({"Transpose", "Softmax", "LogSoftmax", "Gather", "ArgMax", "TopK", "CumSum"})
 
@@ -424,9 +427,20 @@ def _conv_work(node: Node, graph: Graph, out: tuple[int, ...]) -> MatrixWork:
         rows = out[0] * prod(out[2:])
         per_group_in, per_group_out = weights[1], out[1] // groups
     macs = rows * per_group_in * per_group_out * groups * taps
+    if groups == 1 and per_group_in <= NARROW and len(weights) == 4:
+        return MatrixWork(rows, BLOCK, per_group_out, _narrow_taps(weights), macs)
     if per_group_in >= BLOCK or groups == 1:
         return MatrixWork(rows, per_group_in, per_group_out, taps * groups, macs)
     return MatrixWork(rows, BLOCK, per_group_out * groups, taps, macs, channelwise=True)
+
+
+def _narrow_taps(weights: tuple[int, ...]) -> int:
+    """Blocks per output block of a convolution over few channels, in the depth-4 layout.
+
+    Eight neighbours of four channels fill one block of inputs, so a kernel row of up to eight
+    taps is one block.
+    """
+    return weights[2] * -(-weights[3] * NARROW // BLOCK)
 
 
 def _einsum_work(node: Node, graph: Graph) -> MatrixWork:
