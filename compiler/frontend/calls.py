@@ -78,7 +78,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:
-    """A graph: of the model, or of a branch or loop, which may use names of the graph around it."""
+    """A graph: the model's, or one of a branch or loop, which may use names from around it."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -121,7 +121,9 @@ class Decoder:
         for tensor in graph.initializer:
             if tensor.name in constants:
                 raise ModelError(f"initializer '{tensor.name}' is defined twice; export it anew")
-            constants[tensor.name] = constant_of(tensor, self.folder, self.embedded.get(tensor.name))
+            constants[tensor.name] = constant_of(
+                tensor, self.folder, self.embedded.get(tensor.name)
+            )
         return constants
 
     def _call(self, node: NodeProto, index: int) -> Call:

@@ -20,8 +20,8 @@ ValueOf = Callable[[str], Array | None]
 # compiling take minutes.
 _MAX_UNROLLED_CALLS = 100_000
 
-# The opset of the calls made here: since 13, Unsqueeze takes its axes as an operand.
-_MADE_OPSET = 13
+# Since this opset, Unsqueeze takes its axes as an operand (ONNX changelog, opset 13).
+_AXES_OPERAND_OPSET = 13
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
@@ -63,7 +63,7 @@ def _branch(call: Call, value_of: ValueOf) -> Expansion:
     body = call.bodies.get(attribute)
     if body is None or len(body.outputs) != len(call.outputs):
         raise ModelError(f"{call.label} has no {attribute} with {len(call.outputs)} outputs")
-    return _instance(body, f"{call.name}/{attribute}/", {}, call.outputs)
+    return _instance(call, body, f"{call.name}/{attribute}/", {}, call.outputs)
 
 
 def _unrolled(call: Call, value_of: ValueOf) -> Expansion:
@@ -82,7 +82,7 @@ def _unrolled(call: Call, value_of: ValueOf) -> Expansion:
         constants[f"{prefix}trip"] = literal(np.asarray(trip, dtype=np.int64))
         given = dict(zip(body.inputs, (f"{prefix}trip", condition, *carried), strict=True))
         results = tuple(f"{prefix}output_{at}" for at in range(len(body.outputs)))
-        expansion = _instance(body, prefix, given, results)
+        expansion = _instance(call, body, prefix, given, results)
         calls.extend(expansion.calls)
         constants.update(expansion.constants)
         carried, scanned = results[1 : len(carried) + 1], results[len(carried) + 1 :]
@@ -134,30 +134,38 @@ def _results(call: Call, carried: tuple[str, ...], scans: list[tuple[str, ...]])
 
 def _stacked(call: Call, names: tuple[str, ...], target: str) -> list[Call]:
     """One trip's value per index of a new first axis."""
-    axes = f"{target}/axes"
-    calls = [_made(call, "Constant", (), axes, literal(np.asarray([0], dtype=np.int64)))]
     rows = tuple(f"{name}/row" for name in names)
-    calls += [
-        _made(call, "Unsqueeze", (name, axes), row)
-        for name, row in zip(names, rows, strict=True)
-    ]
-    made = _made(call, "Concat", rows, target)
-    content = NodeProto(attribute=[helper.make_attribute("axis", 0)]).SerializeToString()
-    calls.append(replace(made, attributes={"axis": 0}, attribute_bytes=content))
-    return calls
+    calls = _unsqueezed(call, names, rows, f"{target}/axes")
+    return [*calls, _with_axis(_made(call, "Concat", rows, target), "axis", 0)]
 
 
-def _made(
-    call: Call, op: str, inputs: tuple[str, ...], output: str, held: Constant | None = None
-) -> Call:
-    return Call(f"{call.name}/{output}", op, "", _MADE_OPSET, inputs, (output,), literal=held)
+def _unsqueezed(
+    call: Call, names: tuple[str, ...], rows: tuple[str, ...], axes: str
+) -> list[Call]:
+    pairs = list(zip(names, rows, strict=True))
+    if call.opset < _AXES_OPERAND_OPSET:
+        return [
+            _with_axis(_made(call, "Unsqueeze", (name,), row), "axes", (0,)) for name, row in pairs
+        ]
+    held = literal(np.asarray([0], dtype=np.int64))
+    made = [_made(call, "Unsqueeze", (name, axes), row) for name, row in pairs]
+    return [replace(_made(call, "Constant", (), axes), literal=held), *made]
+
+
+def _with_axis(call: Call, name: str, value: int | tuple[int, ...]) -> Call:
+    content = NodeProto(attribute=[helper.make_attribute(name, value)]).SerializeToString()
+    return replace(call, attributes={name: value}, attribute_bytes=content)
+
+
+def _made(call: Call, op: str, inputs: tuple[str, ...], output: str) -> Call:
+    return Call(f"{call.name}/{output}", op, "", call.opset, inputs, (output,))
 
 
 def _instance(
-    body: Body, prefix: str, given: Mapping[str, str], results: tuple[str, ...]
+    call: Call, body: Body, prefix: str, given: Mapping[str, str], results: tuple[str, ...]
 ) -> Expansion:
     """A copy of `body` under new names: `given` for its inputs, `results` for its outputs."""
-    own = [*body.constants, *(name for call in body.calls for name in call.outputs if name)]
+    own = [*body.constants, *(name for item in body.calls for name in item.outputs if name)]
     names = {name: f"{prefix}{name}" for name in own} | dict(given)
     copies: list[Call] = []
     taken: set[str] = set()
@@ -165,17 +173,13 @@ def _instance(
         if not target:
             continue
         if source in given or source not in names or source in taken:
-            copies.append(_identity(prefix, names.get(source, source), target))
+            copies.append(_made(call, "Identity", (names.get(source, source),), target))
         else:
             names[source] = target
             taken.add(source)
-    calls = [_renamed(call, names, prefix) for call in body.calls]
+    calls = [_renamed(item, names, prefix) for item in body.calls]
     constants = {names[name]: constant for name, constant in body.constants.items()}
     return Expansion((*calls, *copies), constants)
-
-
-def _identity(prefix: str, source: str, target: str) -> Call:
-    return Call(f"{prefix}{target}", "Identity", "", _MADE_OPSET, (source,), (target,))
 
 
 def _renamed(call: Call, names: Mapping[str, str], prefix: str) -> Call:

@@ -140,7 +140,7 @@ def _slice(call: Call, operands: tuple[Array, ...]) -> Array:
     cut = [slice(None)] * data.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         cut[axis] = _slice_of(start, end, step, data.shape[axis])
-    return data[tuple(cut)]
+    return np.asarray(data[tuple(cut)])
 
 
 def _slice_of(start: int, end: int, step: int, extent: int) -> slice:
@@ -166,7 +166,7 @@ def _divide(call: Call, operands: tuple[Array, ...]) -> Array:
     # Integers are divided toward zero, as in C; numpy's // rounds down.
     quotient = np.floor_divide(left, right)
     inexact = np.not_equal(np.multiply(quotient, right), left)
-    return quotient + (inexact & ((left < 0) != (right < 0))).astype(left.dtype)
+    return np.asarray(quotient + (inexact & ((left < 0) != (right < 0))).astype(left.dtype))
 
 
 def _reshape(call: Call, operands: tuple[Array, ...]) -> Array:
@@ -188,7 +188,7 @@ def _fill(call: Call, operands: tuple[Array, ...]) -> Array:
 def _range(call: Call, operands: tuple[Array, ...]) -> Array:
     start, limit, delta = (item.reshape(-1)[0] for item in operands)
     count = max(0, int(np.ceil((limit - start) / delta)))
-    return (start + np.arange(count) * delta).astype(operands[0].dtype)
+    return np.asarray(start + np.arange(count) * delta, dtype=operands[0].dtype)
 
 
 def _product(call: Call, operands: tuple[Array, ...]) -> Array:
@@ -199,16 +199,8 @@ def _product(call: Call, operands: tuple[Array, ...]) -> Array:
 
 
 def _elementwise(function: Callable[..., Array]) -> _Evaluator:
-    def apply(call: Call, operands: tuple[Array, ...]) -> Array:
-        if call.opset < _BROADCAST_OPSET and "broadcast" in call.attributes:
-            return _reference(call, operands)[0]
-        return function(*operands)
+    return lambda call, operands: function(*operands)
 
-    return apply
-
-
-# The opset in which binary operators began to broadcast as numpy does (ONNX changelog, opset 7).
-_BROADCAST_OPSET = 7
 
 _FAST: dict[str, _Evaluator] = {
     "Identity": lambda call, operands: operands[0],

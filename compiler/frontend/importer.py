@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from compiler.errors import ModelError, UnsupportedError
@@ -11,21 +10,13 @@ from compiler.frontend.calls import Call
 from compiler.frontend.control_flow import CONTROL_FLOW, expand
 from compiler.frontend.model import OnnxModel, Prepared, batch_symbol_of, prepared
 from compiler.frontend.order import live
+from compiler.frontend.rebatch import rebatched
 from compiler.frontend.shapes import check_known
-from compiler.frontend.symbols import Binding, DeclaredInput, bound_types
-from compiler.frontend.walk import Walk
-from compiler.ir.graph import Constant, Graph, Node, TensorType
+from compiler.frontend.symbols import Binding, bound_types
+from compiler.frontend.walk import Bound, Walk
+from compiler.ir.graph import Graph, Node, TensorType
 from compiler.ir.verify import verify
 from compiler.operators import WorkKind, find
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bound:
-    """The calls that are left to run, in order, and all that is known of the values."""
-
-    calls: tuple[Call, ...]
-    types: Mapping[str, TensorType]
-    constants: Mapping[str, Constant]
 
 
 def bind(
@@ -47,6 +38,8 @@ def bind(
     start = prepared(model)
     binding = Binding(batch_size, symbols, batch, input_shapes)
     bound = _bound(start, bound_types(start.inputs, binding))
+    if batch is None:
+        bound = _of_batch(start, bound, batch_size)
     graph = _graph(model, bound, batch_size)
     verify(graph)
     return graph
@@ -63,6 +56,22 @@ def _bound(start: Prepared, types: Mapping[str, TensorType]) -> Bound:
 
     walk.run(start.calls, keep)
     return Bound(live(tuple(calls), start.outputs), walk.types, walk.constants)
+
+
+def _of_batch(start: Prepared, bound: Bound, batch_size: int) -> Bound:
+    """`bound` for `batch_size` samples, when no symbol says where the samples are."""
+    leading = {bound.types[item.name].shape[0] for item in start.inputs if not item.is_scalar}
+    if leading == {batch_size}:
+        return bound
+    if len(leading) == 1:
+        names = tuple(item.name for item in start.inputs if not item.is_scalar)
+        return rebatched(bound, names, start.outputs, leading.pop(), batch_size)
+    if batch_size == 1:
+        return bound
+    raise UnsupportedError(
+        f"batch size is {batch_size}, but the inputs share no first dim that could be the batch "
+        f"(they start with {sorted(leading)}); use batch size 1, or name the batch symbol"
+    )
 
 
 def _check_supported(call: Call, walk: Walk) -> None:

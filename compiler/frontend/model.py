@@ -101,7 +101,13 @@ def _without_functions(file: ModelFile) -> ModelProto:
         return inliner.inline_local_functions(file.proto)
     except (RuntimeError, checker.ValidationError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise ModelError(f"{file.path}: its local functions cannot be expanded: {reason}") from error
+        raise ModelError(
+            f"{file.path}: its local functions cannot be expanded: {reason}"
+        ) from error
+
+
+# Before opset 7, binary operators broadcast by an axis attribute (ONNX changelog, opset 7).
+_OLDEST_OPSET = 7
 
 
 def _opsets(proto: ModelProto) -> dict[str, int]:
@@ -109,9 +115,10 @@ def _opsets(proto: ModelProto) -> dict[str, int]:
     # Before IR version 3 a model could not say; it then means version 1 of the default domain.
     opsets = imports or {"": 1}
     newest = defs.onnx_opset_version()
-    if opsets.get("", 0) > newest:
+    if not _OLDEST_OPSET <= opsets.get("", _OLDEST_OPSET) <= newest:
         raise UnsupportedError(
-            f"the model uses opset {opsets['']}, known are up to {newest}; export it with a lower one"
+            f"the model uses opset {opsets['']}, supported are {_OLDEST_OPSET} to {newest}; "
+            "convert it with onnx.version_converter"
         )
     if proto.ir_version > IR_VERSION:
         raise UnsupportedError(
@@ -137,5 +144,9 @@ def _prepared(proto: ModelProto, body: Body) -> Prepared:
     waiting: list[Call] = []
     walk.run(body.calls, waiting.append)
     return Prepared(
-        inputs, body.outputs, tuple(waiting), MappingProxyType(walk.types), MappingProxyType(walk.constants)
+        inputs,
+        body.outputs,
+        tuple(waiting),
+        MappingProxyType(walk.types),
+        MappingProxyType(walk.constants),
     )

@@ -37,11 +37,15 @@ def read_model_file(path: Path) -> ModelFile:
     except TruncatedError as error:
         raise _incomplete(path) from error
     except CorruptError as error:
-        raise ModelFileError(f"{path}: not an ONNX file; give the path of a .onnx model") from error
+        raise ModelFileError(
+            f"{path}: not an ONNX file; give the path of a .onnx model"
+        ) from error
     except OSError as error:
         raise ModelFileError(f"{path}: {_reason(error)}; check the path") from error
     proto = _parse(path, content)
-    return ModelFile(path, proto, _with_external(digest, proto, path), _spans(path, proto, payloads))
+    return ModelFile(
+        path, proto, _with_external(digest, proto, path), _spans(path, proto, payloads)
+    )
 
 
 def _scan(path: Path) -> tuple[str, bytes, tuple[Payload, ...]]:

@@ -1,4 +1,4 @@
-"""What a graph needs before anything is computed: defined names, an order, nothing that is dead."""
+"""What comes before computing: every name defined once, an order, nothing that is dead."""
 
 from __future__ import annotations
 
@@ -86,11 +86,22 @@ def _cycle(calls: Iterable[Call]) -> ModelError:
 
 
 def live(calls: tuple[Call, ...], outputs: tuple[str, ...]) -> tuple[Call, ...]:
-    """The calls that `outputs` need, in the same order."""
+    """The calls that `outputs` need, in the same order, without results that nothing reads."""
     needed = set(outputs)
     kept: list[Call] = []
     for call in reversed(calls):
         if not needed.isdisjoint(call.outputs):
-            kept.append(call)
+            kept.append(_trimmed(call, needed))
             needed.update(call.reads)
     return tuple(reversed(kept))
+
+
+def _trimmed(call: Call, needed: set[str]) -> Call:
+    """`call` without last results that nothing reads, such as the mask of a Dropout.
+
+    A Split keeps all: their number says how it splits. So do calls with bodies.
+    """
+    if call.op == "Split" or call.bodies or len(call.outputs) < 2:
+        return call
+    count = max(1, *(at for at, name in enumerate(call.outputs, 1) if name in needed))
+    return replace(call, outputs=call.outputs[:count])

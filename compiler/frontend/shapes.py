@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import numpy as np
 from onnx import NodeProto, OperatorSetIdProto, TensorProto, TypeProto, defs, shape_inference
 
 from compiler.errors import ModelError, UnsupportedError
 from compiler.frontend.calls import Call, Signature
 from compiler.frontend.tensors import dtype_of, elem_type_of
 from compiler.ir.graph import Array, TensorType
+from compiler.operators import WorkKind, find
+from compiler.program import VectorOp
 
 Inferred = tuple[int, tuple[int, ...] | None]
 
@@ -35,7 +38,7 @@ def infer(
         shapes = ", ".join(_text(item) for item in types)
         reason = str(error).strip().splitlines()[0]
         raise ModelError(f"{call.label} cannot take operands {shapes}: {reason}") from error
-    return tuple(_known(call, item) for item in inferred)
+    return tuple(_known(call, _completed(call, types, item)) for item in inferred)
 
 
 def check_arity(call: Call) -> None:
@@ -73,6 +76,32 @@ def check_known(call: Call) -> None:
         )
 
 
+def _completed(call: Call, types: tuple[TensorType | None, ...], inferred: Inferred) -> Inferred:
+    """`inferred`, with a shape also for the few operators that ONNX has no inference for.
+
+    These are function operators: GreaterOrEqual and LessOrEqual below opset 16,
+    GroupNormalization, MeanVarianceNormalization.
+    """
+    elem_type, shape = inferred
+    row = find(call.domain, call.op)
+    given = [item for item in types if item is not None]
+    if shape is not None or row is None or not given:
+        return inferred
+    if row.kind is WorkKind.ELEMENTWISE:
+        return elem_type, _broadcast(call, given)
+    if row.vector is VectorOp.NORMALIZE:
+        return elem_type or elem_type_of(given[0].dtype), given[0].shape
+    return inferred
+
+
+def _broadcast(call: Call, types: list[TensorType]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*(item.shape for item in types))
+    except ValueError as error:
+        shapes = ", ".join(map(_text, types))
+        raise ModelError(f"{call.label}: shapes {shapes} do not broadcast") from error
+
+
 def _known(call: Call, inferred: Inferred) -> TensorType:
     elem_type, shape = inferred
     if shape is None:
@@ -96,7 +125,9 @@ def _infer(
         node,
         {f"i{at}": _type_proto(item) for at, item in enumerate(types) if item is not None},
         {
-            f"i{at}": TensorProto(data_type=elem_type_of(item.dtype), dims=item.shape, raw_data=raw)
+            f"i{at}": TensorProto(
+                data_type=elem_type_of(item.dtype), dims=item.shape, raw_data=raw
+            )
             for at, (item, raw) in enumerate(zip(types, data, strict=True))
             if item is not None and raw is not None
         },

@@ -66,7 +66,9 @@ def declared_input(value: ValueInfoProto) -> DeclaredInput:
 
 def symbols_of(inputs: Iterable[DeclaredInput]) -> tuple[str, ...]:
     """Names of all symbols, sorted."""
-    return tuple(sorted({dim for item in inputs for dim in item.dims or () if isinstance(dim, str)}))
+    return tuple(
+        sorted({dim for item in inputs for dim in item.dims or () if isinstance(dim, str)})
+    )
 
 
 def batch_symbol_candidates(inputs: Iterable[DeclaredInput]) -> tuple[str, ...]:
@@ -235,4 +237,3 @@ def check_batch_symbol(name: str, symbols: tuple[str, ...]) -> None:
         raise SymbolError(
             f"batch symbol {name}: the model has no such symbol; it has {_listed(symbols)}"
         )
-

@@ -22,7 +22,7 @@ SMALL_ELEMENTS = 4096
 # it stops a file that declares absurd extents before anything is allocated.
 MAX_TENSOR_BYTES = 1 << 40
 
-_DTYPES = {
+_DTYPES: dict[int, DType] = {
     TensorProto.FLOAT: DType.FLOAT32,
     TensorProto.FLOAT16: DType.FLOAT16,
     TensorProto.BFLOAT16: DType.BFLOAT16,
@@ -40,7 +40,8 @@ _DTYPES = {
 }
 _ELEM_TYPES = {dtype: elem_type for elem_type, dtype in _DTYPES.items()}
 _NUMPY_DTYPES = {
-    dtype: np.dtype(helper.tensor_dtype_to_np_dtype(elem_type)) for elem_type, dtype in _DTYPES.items()
+    dtype: np.dtype(helper.tensor_dtype_to_np_dtype(elem_type))
+    for elem_type, dtype in _DTYPES.items()
 }
 _DTYPES_BY_NUMPY = {numpy_dtype: dtype for dtype, numpy_dtype in _NUMPY_DTYPES.items()}
 
@@ -148,7 +149,9 @@ def _in_file(span: Span, tensor_type: TensorType, where: str) -> Constant:
             f"{span.length_bytes} for it; the file is damaged"
         )
     load = FileTensor(span, tensor_type)
-    return literal(load()) if tensor_type.elements <= SMALL_ELEMENTS else Constant(tensor_type, load)
+    return (
+        literal(load()) if tensor_type.elements <= SMALL_ELEMENTS else Constant(tensor_type, load)
+    )
 
 
 # Elements of a typed field that hold one element of these types (onnx.proto, TensorProto).
@@ -169,7 +172,9 @@ def _check_stored(proto: TensorProto, tensor_type: TensorType, where: str) -> No
         field = _FIELDS.get(tensor_type.dtype, "int32_data")
         stored, needed, unit = len(getattr(proto, field)), tensor_type.elements, "elements"
     if stored != needed:
-        raise ModelError(f"{where} declares {needed} {unit} but holds {stored}; the file is damaged")
+        raise ModelError(
+            f"{where} declares {needed} {unit} but holds {stored}; the file is damaged"
+        )
 
 
 def _decode(proto: TensorProto) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -20,6 +21,15 @@ from compiler.ir.graph import Array, Constant, TensorType
 _OF_TYPE = frozenset({"Shape", "Size", "EyeLike"})
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """The calls that are left to run, in order, and all that is known of the values."""
+
+    calls: tuple[Call, ...]
+    types: Mapping[str, TensorType]
+    constants: Mapping[str, Constant]
+
+
 class Walk:
     """The values known so far.
 
@@ -27,16 +37,10 @@ class Walk:
     call adds to what the next ones can know.
     """
 
-    def __init__(
-        self, types: Mapping[str, TensorType], constants: Mapping[str, Constant]
-    ) -> None:
+    def __init__(self, types: Mapping[str, TensorType], constants: Mapping[str, Constant]) -> None:
         """Start from values that are known before the first call."""
         self.types = dict(types)
         self.constants = dict(constants)
-
-    def copy(self) -> Walk:
-        """A walk that goes on from here by itself."""
-        return Walk(self.types, self.constants)
 
     def run(self, calls: Iterable[Call], on_runtime: Callable[[Call], None]) -> None:
         """Fold what depends on constants only; give every other call to `on_runtime`."""
@@ -70,7 +74,9 @@ class Walk:
         """The types of the outputs by name, from the types of the inputs."""
         types = tuple(self.types[name] if name else None for name in call.inputs)
         values = tuple(
-            self.small_value(name) if given is not None and may_decide_a_shape(call, given) else None
+            self.small_value(name)
+            if given is not None and may_decide_a_shape(call, given)
+            else None
             for name, given in zip(call.inputs, types, strict=True)
         )
         outputs = [name for name in call.outputs if name]

@@ -21,7 +21,9 @@ def verify(graph: Graph) -> None:
         _check_operator(node)
         for name in node.inputs:
             if name and name not in known:
-                raise ModelError(f"node '{node.name}' ({node.op}) reads '{name}' before it is made")
+                raise ModelError(
+                    f"node '{node.name}' ({node.op}) reads '{name}' before it is made"
+                )
         known.update(node.outputs)
     for name in graph.outputs:
         if name not in known:
