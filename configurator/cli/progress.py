@@ -7,59 +7,81 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from configurator.records import TrialRow
+from configurator import objective
+from configurator.records import TrialRow, Workflow
+from runtime_sim.measurement import Measurement
 
 # assumed: often enough to see that it lives, seldom enough for a log file.
-_SECONDS_BETWEEN_LINES = 5.0
+SECONDS_BETWEEN_LINES = 5.0
 
 OnTrial = Callable[[TrialRow], None]
 
 
 @contextmanager
-def progress(total: int, done: int, *, quiet: bool) -> Iterator[OnTrial]:
-    """A callback for each trial of `total`, of which `done` are stored already.
-
-    On a terminal there is always a bar; `quiet` keeps anything else silent.
-    """
+def progress(workflow: Workflow, total: int, *, quiet: bool) -> Iterator[OnTrial]:
+    """A callback for each of `total` trials; a terminal always gets a bar, `quiet` or not."""
     if sys.stderr.isatty():
-        with _bar(total, done) as on_trial:
+        with _bar(workflow, total) as on_trial:
             yield on_trial
     elif quiet:
         yield lambda row: None
     else:
-        yield Lines(total, done, time.monotonic)
+        yield Lines(workflow, total, time.monotonic)
 
 
 class Lines:
-    """Prints a line with count, time left and best rate, at most every few seconds."""
+    """Prints a line with count, time left and best result, at most every few seconds."""
 
-    def __init__(self, total: int, done: int, clock: Callable[[], float]) -> None:
+    def __init__(self, workflow: Workflow, total: int, clock: Callable[[], float]) -> None:
+        self._best = Best(workflow)
         self._total = total
-        self._done_before = self._done = done
+        self._done = 0
         self._clock = clock
         self._began = self._printed = clock()
-        self._best = 0.0
 
     def __call__(self, row: TrialRow) -> None:
         """Count `row`; print where the last line is old enough."""
         self._done += 1
-        self._best = max(self._best, _rate(row))
+        self._best.see(row)
         now = self._clock()
-        if now - self._printed >= _SECONDS_BETWEEN_LINES:
+        if now - self._printed >= SECONDS_BETWEEN_LINES:
             self._printed = now
             print(self._line(now), file=sys.stderr, flush=True)
 
     def _line(self, now: float) -> str:
-        each_s = (now - self._began) / (self._done - self._done_before)
-        left_s = max(0, self._total - self._done) * each_s
-        return (
-            f"trial {self._done} of {self._total}, about {left_s:.0f} s left, "
-            f"highest so far {self._best:,.0f} inf/s"
-        )
+        left_s = max(0, self._total - self._done) * (now - self._began) / self._done
+        return f"trial {self._done} of {self._total}, {left_s:.0f} s left, {self._best.text()}"
+
+
+class Best:
+    """The best result so far, as a few words."""
+
+    def __init__(self, workflow: Workflow) -> None:
+        self._workflow = workflow
+        self._held: Measurement | None = None
+
+    def see(self, row: TrialRow) -> None:
+        """Keep the better one of `row` and what is held."""
+        seen, held = row.measurement, self._held
+        if seen is None:
+            return
+        if held is None or self._score(seen) > self._score(held):
+            self._held = seen
+
+    def text(self) -> str:
+        """Like `best 6,300 inf/s`, or in milliseconds where latency is what counts."""
+        if self._held is None:
+            return "nothing feasible yet"
+        if self._workflow is Workflow.THROUGHPUT:
+            return f"best {self._held.inferences_per_s:,.0f} inf/s"
+        return f"best {self._held.latency.mean_s * 1e3:.3f} ms"
+
+    def _score(self, measured: Measurement) -> float:
+        return objective.score(self._workflow, measured)
 
 
 @contextmanager
-def _bar(total: int, done: int) -> Iterator[OnTrial]:
+def _bar(workflow: Workflow, total: int) -> Iterator[OnTrial]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -76,17 +98,12 @@ def _bar(total: int, done: int) -> Iterator[OnTrial]:
         TimeRemainingColumn(),
         TextColumn("{task.description}"),
     )
-    best = 0.0
+    best = Best(workflow)
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task("", total=total, completed=done)
+        task = shown.add_task(best.text(), total=total)
 
         def on_trial(row: TrialRow) -> None:
-            nonlocal best
-            best = max(best, _rate(row))
-            shown.update(task, advance=1, description=f"highest {best:,.0f} inf/s")
+            best.see(row)
+            shown.update(task, advance=1, description=best.text())
 
         yield on_trial
-
-
-def _rate(row: TrialRow) -> float:
-    return row.measurement.inferences_per_s if row.measurement else 0.0
