@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from compiler.schedule.plan import Group
 from compiler.schedule.residency import Residency
+from compiler.schedule.tiling import piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,19 @@ def _chunks_of(index: int, group: Group) -> list[tuple[int, int, int, int]]:
     Each tile brings its own where tiles follow the channels; else all share the first one's.
     """
     return [
-        (index, number, tile, group.chunk_bytes(member))
+        (index, number, tile, _chunk_bytes(group, number, tile))
         for tile in range(group.tiling.count)
         for number, member in enumerate(group.members)
         if member.streams_weights and (tile == 0 or brings_each(group, number))
     ]
+
+
+def _chunk_bytes(group: Group, number: int, tile: int) -> int:
+    """Exact bytes of one tile's weights; they add up to the member's."""
+    total = group.members[number].core_weight_bytes
+    if not brings_each(group, number):
+        return total
+    return piece(total, group.tiling.channels, tile % group.tiling.channels)
 
 
 def brings_each(group: Group, number: int) -> bool:

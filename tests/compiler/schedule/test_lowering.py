@@ -55,9 +55,10 @@ def test_every_schedule_of_a_cnn_does_the_same_work(
     graph = small_cnn(batch, channels=64)
     program = compiled(graph, **knobs)
     rows, channels = batch * 30 * 30, 64
-    # One product per Conv and the classifier; the depthwise layer fills a 32-channel block each,
-    # and the classifier's 10 outputs take no more than one block.
-    products = rows * channels * 9 * (3 + channels + 32) + batch * channels * 10
+    # One product per Conv and the classifier. The stem's three channels are laid out by four, a
+    # kernel row of three taps to a block of 32; the depthwise layer fills a 32-channel block each.
+    stem, conv, depthwise = 3 * 32, 9 * channels, 9 * 32
+    products = rows * channels * (stem + conv + depthwise) + batch * channels * 10
     assert macs_of(program) == products
     vector = of_kind(program.tasks, TaskKind.VECTOR)
     adds = vector[program.tasks.w1[vector] == VectorOp.ADD]
