@@ -40,8 +40,9 @@ def channel_count(edit: GraphEdit, node: Node) -> int:
 
 def is_matrix(edit: GraphEdit, node: Node) -> bool:
     """Whether both operands are matrices or more, so that output channels are an axis."""
-    ranks = (len(edit.shape(node.inputs[0])), len(edit.shape(node.inputs[1])))
-    return node.op in MATRIX_OPS and min(ranks) >= 2
+    if node.op not in MATRIX_OPS:
+        return False
+    return all(len(edit.shape(name)) >= 2 for name in node.inputs[:2])
 
 
 def matrix_before(edit: GraphEdit, name: str) -> Node | None:
@@ -52,16 +53,21 @@ def matrix_before(edit: GraphEdit, name: str) -> Node | None:
 
 def channel_vector(edit: GraphEdit, name: str, node: Node) -> ChannelVector | None:
     """A constant as a vector over the output channels of `node`, if it varies only there."""
+    out = node.outputs[0]
+    return vector_along(edit, name, out, channel_axis(edit, node))
+
+
+def vector_along(edit: GraphEdit, name: str, value: str, axis: int) -> ChannelVector | None:
+    """A constant that broadcasts against `value` and varies only along one of its axes."""
     constant = edit.constant(name)
     if constant is None or not constant.type.dtype.is_float:
         return None
-    rank = len(edit.shape(node.outputs[0]))
+    rank, extent = len(edit.shape(value)), edit.shape(value)[axis]
     shape = (1,) * (rank - len(constant.type.shape)) + constant.type.shape
-    axis, channels = channel_axis(edit, node), channel_count(edit, node)
     elsewhere = prod(shape[:axis]) * prod(shape[axis + 1 :])
-    if len(shape) != rank or elsewhere != 1 or shape[axis] not in (1, channels):
+    if len(shape) != rank or elsewhere != 1 or shape[axis] not in (1, extent):
         return None
-    return _vector(name, constant, channels)
+    return _vector(name, constant, extent)
 
 
 def _bias_vector(edit: GraphEdit, node: Node) -> ChannelVector | None:

@@ -16,12 +16,15 @@ Rule = Callable[["GraphEdit", Node], None]
 Rank = tuple[int, int]
 
 
-def rewrite(graph: Graph, rules: Mapping[str, Rule]) -> PassResult:
-    """Apply to each node the rule of its operator, in graph order, until nothing changes."""
-    if not any(node.op in rules for node in graph.nodes):
+def rewrite(graph: Graph, *tables: Mapping[str, Rule]) -> PassResult:
+    """Apply to each node the rule of its operator, in graph order, until nothing changes.
+
+    A table of rules has its turn when those before it find nothing more to change.
+    """
+    if not any(node.op in rules for node in graph.nodes for rules in tables):
         return PassResult(graph, changed=False)
     edit = GraphEdit(graph)
-    while edit.sweep(rules):
+    while any(edit.sweep(rules) for rules in tables):
         pass
     return edit.result()
 

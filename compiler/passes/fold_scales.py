@@ -1,14 +1,14 @@
 """Fold multiplication by a constant into the weights that made the value.
 
-A factor per output channel must follow its matrix operator directly. One factor for all elements
-also passes back through views and transposes, and through a product into either of its operands:
+A factor per output channel passes back through transposes. One factor for all elements also passes
+through views, and through a product into either of its operands:
 in attention, the scale of the scores ends up in the query's weights. (The vendor's profile of
 BERT-base has no multiplication of the scores.)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from compiler.ir.graph import Graph, Node
@@ -16,13 +16,15 @@ from compiler.passes.arithmetic import operands, scaled
 from compiler.passes.base import PassResult
 from compiler.passes.channels import (
     absorbed,
+    channel_axis,
     channel_count,
-    channel_vector,
     is_matrix,
     matrix_before,
     uniform,
+    vector_along,
 )
 from compiler.passes.edit import GraphEdit, rewrite
+from compiler.passes.merge_views import permutation
 
 _LARGEST_FACTOR = 1024.0
 """assumed: weights of sane scale stay inside fp16 (6e-5 to 65504) when scaled by this or its
@@ -79,9 +81,23 @@ def _weights_behind(edit: GraphEdit, value: str, factor: float) -> tuple[Node, N
 
 def _fold_channels(edit: GraphEdit, node: Node) -> None:
     for value, name in operands(node):
-        matrix = matrix_before(edit, value)
-        scale = channel_vector(edit, name, matrix) if matrix is not None else None
+        matrix, axis = _channels_behind(edit, value)
+        scale = vector_along(edit, name, value, axis) if matrix is not None else None
         fused = absorbed(edit, matrix, scale=scale) if matrix is not None and scale else None
-        if fused is not None:
-            edit.substitute(node, replace(fused, outputs=node.outputs))
+        if matrix is not None and fused is not None:
+            edit.substitute(matrix, fused)
+            edit.forward(node, value)
             return
+
+
+def _channels_behind(edit: GraphEdit, value: str) -> tuple[Node | None, int]:
+    """The matrix operator behind `value`, and which axis of `value` its channels are."""
+    moved: list[tuple[int, ...]] = []
+    while edit.single_use(value) and (node := edit.producer(value, "Transpose")) is not None:
+        moved.append(permutation(edit, node))
+        value = node.inputs[0]
+    matrix = matrix_before(edit, value)
+    axis = channel_axis(edit, matrix) if matrix is not None else 0
+    for perm in reversed(moved):
+        axis = perm.index(axis)
+    return matrix, axis

@@ -131,8 +131,30 @@ def test_weights_that_are_computed_take_no_factor() -> None:
 def test_a_vector_does_not_pass_a_view() -> None:
     sketch = Sketch()
     y = sketch.node("MatMul", sketch.input(4, 4), sketch.random(4, 4), shape=(4, 4))
-    y = sketch.node("Transpose", y, perm=(1, 0), shape=(4, 4))
+    y = sketch.node("View", y, shape=(4, 4), domain="aic")
     unchanged(PASS, sketch.graph(sketch.node("Mul", y, sketch.random(4))))
+
+
+def twice_transposed(sketch: Sketch) -> str:
+    """Channels move from axis 2 to axis 0 and then to axis 1; all extents are equal."""
+    y = sketch.node("MatMul", sketch.input(4, 4, 4), sketch.random(4, 4), shape=(4, 4, 4))
+    y = sketch.node("Transpose", y, perm=(2, 0, 1), shape=(4, 4, 4))
+    return sketch.node("Transpose", y, perm=(1, 0, 2), shape=(4, 4, 4))
+
+
+def test_a_vector_follows_its_axis_through_transposes() -> None:
+    sketch = Sketch()
+    y = sketch.node("Mul", twice_transposed(sketch), sketch.random(4, 1))
+    graph = checked(PASS, sketch.graph(y)).graph
+    assert ops(graph) == {"MatMul": 1, "Transpose": 2}
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 1, 1)])
+def test_a_vector_along_another_axis_stays(shape: tuple[int, ...]) -> None:
+    sketch = Sketch()
+    unchanged(
+        PASS, sketch.graph(sketch.node("Mul", twice_transposed(sketch), sketch.random(*shape)))
+    )
 
 
 def test_integers_are_left() -> None:

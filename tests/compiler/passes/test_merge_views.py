@@ -5,7 +5,6 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.passes.merge_transposes import MergeTransposes
 from compiler.passes.merge_views import MergeViews
 from tests.compiler.passes.sketch import Sketch, checked, only, ops, unchanged
 
@@ -71,7 +70,7 @@ def test_two_transposes_make_one() -> None:
     x = sketch.node("Relu", sketch.input(2, 3, 4))
     y = sketch.node("Transpose", x, perm=(1, 2, 0), shape=(3, 4, 2))
     z = sketch.node("Transpose", y, shape=(2, 4, 3))
-    graph = checked(MergeTransposes(), sketch.graph(sketch.node("Abs", z))).graph
+    graph = checked(MergeViews(), sketch.graph(sketch.node("Abs", z))).graph
     assert ops(graph) == {"Relu": 1, "Transpose": 1, "Abs": 1}
     assert only(graph, "Transpose").ints("perm") == (0, 2, 1)
 
@@ -81,7 +80,7 @@ def test_the_first_transpose_stays_for_its_other_reader() -> None:
     x = sketch.node("Relu", sketch.input(2, 3))
     y = sketch.node("Transpose", x, shape=(3, 2))
     z = sketch.node("Transpose", y, shape=(2, 3))
-    graph = checked(MergeTransposes(), sketch.graph(sketch.node("Abs", y), sketch.node("Abs", z)))
+    graph = checked(MergeViews(), sketch.graph(sketch.node("Abs", y), sketch.node("Abs", z)))
     assert ops(graph.graph) == {"Relu": 1, "Transpose": 1, "Abs": 2}
 
 
@@ -93,7 +92,7 @@ def test_any_chain_of_transposes_makes_at_most_one(shape: list[int], data: st.Da
         perm = tuple(data.draw(st.permutations(range(len(shape)))))
         shape = [shape[axis] for axis in perm]
         x = sketch.node("Transpose", x, perm=perm, shape=tuple(shape))
-    graph = checked(MergeTransposes(), sketch.graph(sketch.node("Abs", x))).graph
+    graph = checked(MergeViews(), sketch.graph(sketch.node("Abs", x))).graph
     assert ops(graph)["Transpose"] <= 1
 
 
