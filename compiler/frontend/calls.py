@@ -10,9 +10,10 @@ from types import MappingProxyType
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto
 
-from compiler.errors import ModelError, UnsupportedError
+from compiler.errors import ModelError, ModelFileError, UnsupportedError
 from compiler.frontend.external_data import Span
 from compiler.frontend.tensors import constant_of, literal
+from compiler.frontend.text import text, texts
 from compiler.ir.graph import AttributeValue, Constant, value_of
 
 
@@ -112,9 +113,9 @@ class Decoder:
                 f"graph '{graph.name}' has sparse initializers; export it with dense weights"
             )
         constants = self._initializers(graph)
-        inputs = tuple(value.name for value in graph.input if value.name not in constants)
+        inputs = texts(value.name for value in graph.input if value.name not in constants)
         calls = tuple(self._call(node, index) for index, node in enumerate(graph.node))
-        return Body(inputs, tuple(value.name for value in graph.output), calls, constants)
+        return Body(inputs, texts(value.name for value in graph.output), calls, constants)
 
     def _initializers(self, graph: GraphProto) -> dict[str, Constant]:
         constants: dict[str, Constant] = {}
@@ -127,10 +128,10 @@ class Decoder:
         return constants
 
     def _call(self, node: NodeProto, index: int) -> Call:
-        op, domain = node.op_type, default_domain(node.domain)
-        name = node.name or f"{op}_{index}"
+        op, domain = text(node.op_type), default_domain(text(node.domain))
+        name = text(node.name) or f"{op}_{index}"
         opset = self._opset(domain, name)
-        inputs, outputs = tuple(node.input), tuple(node.output)
+        inputs, outputs = texts(node.input), texts(node.output)
         if op == "Constant" and not domain:
             value = self._literal(node, name)
             return Call(name, op, domain, opset, (), outputs, literal=value)
@@ -155,9 +156,9 @@ class Decoder:
         bodies: dict[str, Body] = {}
         for proto in protos:
             if proto.type == AttributeProto.GRAPH:
-                bodies[proto.name] = self.body(proto.g)
+                bodies[text(proto.name)] = self.body(proto.g)
             else:
-                attributes[proto.name] = self._value(proto, node)
+                attributes[text(proto.name)] = self._value(proto, node)
         return attributes, bodies
 
     def _value(self, proto: AttributeProto, node: str) -> AttributeValue:
@@ -188,9 +189,23 @@ class Decoder:
         if proto.type == AttributeProto.TENSOR:
             return constant_of(proto.t, self.folder)
         value = self._value(proto, name)
-        if isinstance(value, str | tuple) and proto.name.startswith("value_string"):
-            return literal(np.asarray(value, dtype=object))
-        return literal(np.asarray(value, dtype=_number_type(proto.name)))
+        try:
+            return literal(np.asarray(value, dtype=_LITERALS[text(proto.name)]))
+        except (KeyError, ValueError) as error:
+            raise ModelError(
+                f"node '{name}' (Constant): attribute '{proto.name}' is no value"
+            ) from error
+
+
+# What a Constant node without a tensor holds, by attribute (ONNX operators, Constant).
+_LITERALS: dict[str, type[np.float32] | type[np.int64] | type[object]] = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+    "value_string": object,
+    "value_strings": object,
+}
 
 
 def default_domain(domain: str) -> str:
@@ -198,9 +213,8 @@ def default_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def _number_type(attribute: str) -> type[np.float32] | type[np.int64]:
-    return np.float32 if attribute.startswith("value_float") else np.int64
-
-
 def _text(value: bytes) -> str:
-    return value.decode("utf-8", errors="replace")
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise ModelFileError(f"the text {value!r} is not UTF-8: the file is damaged") from error

@@ -59,18 +59,27 @@ def _branch(call: Call, value_of: ValueOf) -> Expansion:
             f"{call.label} depends on an input of the model; a constant condition would be "
             "resolved: export the model for one branch"
         )
-    attribute = "then_branch" if condition.reshape(-1)[0] else "else_branch"
+    attribute = "then_branch" if _single(call, condition) else "else_branch"
     body = call.bodies.get(attribute)
-    if body is None or len(body.outputs) != len(call.outputs):
-        raise ModelError(f"{call.label} has no {attribute} with {len(call.outputs)} outputs")
+    if body is None or body.inputs or len(body.outputs) != len(call.outputs):
+        raise ModelError(
+            f"{call.label} has no {attribute} without inputs and with {len(call.outputs)} outputs"
+        )
     return _instance(call, body, f"{call.name}/{attribute}/", {}, call.outputs)
 
 
 def _unrolled(call: Call, value_of: ValueOf) -> Expansion:
     body = call.bodies.get("body")
     carried = call.inputs[2:]
-    if body is None or len(body.inputs) != len(carried) + 2:
-        raise ModelError(f"{call.label} has no body with {len(carried) + 2} inputs")
+    if (
+        body is None
+        or len(body.inputs) != len(carried) + 2
+        or len(body.outputs) != len(call.outputs) + 1
+    ):
+        raise ModelError(
+            f"{call.label} has no body with {len(carried) + 2} inputs and "
+            f"{len(call.outputs) + 1} outputs"
+        )
     trips = _trips(call, body, value_of)
     constants: dict[str, Constant] = {}
     calls: list[Call] = []
@@ -99,7 +108,7 @@ def _trips(call: Call, body: Body, value_of: ValueOf) -> int:
             f"{call.label} has no constant number of trips; a loop with a constant trip count "
             "and no early exit would be unrolled: export it so"
         )
-    trips = max(0, int(limit.reshape(-1)[0])) if start.reshape(-1)[0] else 0
+    trips = max(0, _single(call, limit)) if _single(call, start) else 0
     if trips * max(1, len(body.calls)) > _MAX_UNROLLED_CALLS:
         raise UnsupportedError(
             f"{call.label} unrolls to {trips} x {len(body.calls)} nodes, the limit is "
@@ -112,10 +121,18 @@ def _runs_through(body: Body) -> bool:
     """Whether the body always asks for the next trip."""
     sources = {call.outputs[0]: call for call in body.calls if call.outputs}
     name = body.outputs[0]
-    while name in sources and sources[name].op == "Identity":
+    while name in sources and sources[name].op == "Identity" and sources[name].inputs:
         name = sources[name].inputs[0]
     held = sources[name].literal if name in sources else body.constants.get(name)
-    return name == body.inputs[1] or (held is not None and bool(held.load().reshape(-1)[0]))
+    if held is None or held.type.elements != 1:
+        return name == body.inputs[1]
+    return bool(held.load().reshape(-1)[0])
+
+
+def _single(call: Call, value: Array) -> int:
+    if value.size != 1:
+        raise ModelError(f"{call.label} is decided by {value.size} values, not by one")
+    return int(value.reshape(-1)[0])
 
 
 def _results(call: Call, carried: tuple[str, ...], scans: list[tuple[str, ...]]) -> list[Call]:

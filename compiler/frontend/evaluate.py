@@ -45,10 +45,10 @@ def evaluate(call: Call, operands: Operands) -> tuple[Array, ...]:
     """
     given = tuple(item for item in operands if item is not None)
     try:
-        if len(given) == len(operands) and not call.domain and call.op in _FAST:
-            with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):
+            if len(given) == len(operands) and not call.domain and call.op in _FAST:
                 return (np.asarray(_FAST[call.op](call, given)),)
-        return _reference(call, operands)
+            return _reference(call, operands)
     except _FAILURES as error:
         reason = str(error).strip().splitlines()[:1]
         raise ModelError(f"{call.label} cannot be folded: {' '.join(reason)}") from error

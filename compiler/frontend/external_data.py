@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from onnx import TensorProto
 
 from compiler.errors import ModelFileError
+from compiler.frontend.text import texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ def external_span(proto: TensorProto, folder: Path, needed_bytes: int) -> Span:
     The location comes from the model file and is not trusted: it must name a file inside
     `folder`, also after symbolic links are followed. Raises `ModelFileError` before opening any.
     """
-    entries = {entry.key: entry.value for entry in proto.external_data}
+    entries = external_entries(proto)
     path = external_path(entries.get("location", ""), folder, proto.name)
     size_bytes = path.stat().st_size
     offset = _natural(entries.get("offset", "0"), proto.name)
@@ -48,6 +49,12 @@ def external_span(proto: TensorProto, folder: Path, needed_bytes: int) -> Span:
             f"which has {size_bytes}; the file is not complete"
         )
     return Span(path, offset, length)
+
+
+def external_entries(proto: TensorProto) -> dict[str, str]:
+    """What a tensor says of its external data, by key."""
+    keys = texts(entry.key for entry in proto.external_data)
+    return dict(zip(keys, texts(entry.value for entry in proto.external_data), strict=True))
 
 
 def external_path(location: str, folder: Path, tensor: str) -> Path:

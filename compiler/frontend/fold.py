@@ -33,6 +33,21 @@ class Folded:
                 results[id(last.call)] = last.evaluated(results)
         return results[id(self.call)][self.output]
 
+    @property
+    def largest_elements(self) -> int:
+        """Elements of the largest operand anywhere in what it evaluates."""
+        seen: dict[int, Folded] = {}
+        waiting = [self]
+        largest = 0
+        while waiting:
+            item = waiting.pop()
+            if id(item.call) in seen:
+                continue
+            seen[id(item.call)] = item
+            largest = max([largest, *(c.type.elements for c in item.operands if c is not None)])
+            waiting.extend(item.sources())
+        return largest
+
     def sources(self) -> list[Folded]:
         """The operands that are results of other calls on constants."""
         loads = [item.load for item in self.operands if item is not None]

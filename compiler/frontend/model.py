@@ -21,6 +21,7 @@ from compiler.frontend.symbols import (
     found_batch_symbol,
     symbols_of,
 )
+from compiler.frontend.text import text
 from compiler.frontend.walk import Walk
 from compiler.ir.graph import Constant, TensorType
 
@@ -68,7 +69,7 @@ def load_model(path: Path) -> OnnxModel:
     return OnnxModel(
         path=path,
         sha256=file.sha256,
-        name=proto.graph.name or path.stem,
+        name=text(proto.graph.name) or path.stem,
         symbols=symbols_of(prepared.inputs),
         batch_symbol_candidates=batch_symbol_candidates(prepared.inputs),
         opsets=tuple(sorted(opsets.items())),
@@ -111,7 +112,7 @@ _OLDEST_OPSET = 7
 
 
 def _opsets(proto: ModelProto) -> dict[str, int]:
-    imports = {default_domain(item.domain): item.version for item in proto.opset_import}
+    imports = {default_domain(text(item.domain)): item.version for item in proto.opset_import}
     # Before IR version 3 a model could not say; it then means version 1 of the default domain.
     opsets = imports or {"": 1}
     newest = defs.onnx_opset_version()

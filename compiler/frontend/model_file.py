@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from compiler.errors import ModelFileError
-from compiler.frontend.external_data import Span, external_path
+from compiler.frontend.external_data import Span, external_entries, external_path
 from compiler.frontend.wire import CorruptError, Payload, TruncatedError, scan_model
 
 
@@ -96,7 +96,7 @@ def _with_external(digest: str, proto: ModelProto, path: Path) -> str:
         location: external_path(location, path.parent, tensor.name)
         for tensor in _tensors(proto)
         if tensor.data_location == TensorProto.EXTERNAL
-        for location in [_location(tensor)]
+        for location in [external_entries(tensor).get("location", "")]
     }
     if not files:
         return digest
@@ -112,10 +112,6 @@ def _digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be read ({error.strerror})") from error
-
-
-def _location(tensor: TensorProto) -> str:
-    return next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
 
 
 def _tensors(proto: ModelProto) -> Iterator[TensorProto]:

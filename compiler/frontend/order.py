@@ -10,18 +10,28 @@ from compiler.errors import ModelError
 from compiler.frontend.calls import Body, Call
 
 
-def ordered(body: Body) -> Body:
+def ordered(body: Body, outer: frozenset[str] = frozenset()) -> Body:
     """`body` with its calls in topological order, without those that no output needs.
 
-    Calls that are in order keep it. Raises `ModelError` for a name that is defined twice or not
-    at all, and for a cycle.
+    So are the bodies in it; `outer` are the names that it may use without defining them. Calls
+    that are in order keep it. Raises `ModelError` for a name that is defined twice or not at all,
+    and for a cycle.
     """
-    _check_names(body)
-    calls = body.calls if _is_sorted(body) else _sorted(body)
+    names = outer | _defined(body, outer)
+    nested = tuple(_with_ordered_bodies(call, names) for call in body.calls)
+    inside = replace(body, calls=nested)
+    calls = nested if _is_sorted(inside, outer) else _sorted(inside)
     return replace(body, calls=live(calls, body.outputs))
 
 
-def _check_names(body: Body) -> None:
+def _with_ordered_bodies(call: Call, names: frozenset[str]) -> Call:
+    if not call.bodies:
+        return call
+    return replace(call, bodies={key: ordered(body, names) for key, body in call.bodies.items()})
+
+
+def _defined(body: Body, outer: frozenset[str]) -> frozenset[str]:
+    """The names that the body defines; checks that it defines each once, and all that it uses."""
     written = [name for call in body.calls for name in call.outputs if name]
     counts = Counter([*body.inputs, *body.constants, *written])
     for name, count in counts.items():
@@ -29,11 +39,12 @@ def _check_names(body: Body) -> None:
             raise ModelError(f"value '{name}' is defined {count} times ({_definers(body, name)})")
     for call in body.calls:
         for name in call.reads:
-            if name not in counts:
+            if name not in counts and name not in outer:
                 raise ModelError(f"{call.label} reads '{name}', which nothing defines")
     for name in body.outputs:
-        if name not in counts:
+        if name not in counts and name not in outer:
             raise ModelError(f"graph output '{name}' is defined by no node")
+    return frozenset(counts)
 
 
 def _definers(body: Body, name: str) -> str:
@@ -43,8 +54,8 @@ def _definers(body: Body, name: str) -> str:
     return ", ".join(found) + "; give each value its own name"
 
 
-def _is_sorted(body: Body) -> bool:
-    known = {*body.inputs, *body.constants}
+def _is_sorted(body: Body, outer: frozenset[str]) -> bool:
+    known = {*body.inputs, *body.constants, *outer}
     for call in body.calls:
         if not known.issuperset(call.reads):
             return False

@@ -5,7 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from onnx import NodeProto, OperatorSetIdProto, TensorProto, TypeProto, defs, shape_inference
+from onnx import (
+    NodeProto,
+    OperatorSetIdProto,
+    TensorProto,
+    TypeProto,
+    checker,
+    defs,
+    shape_inference,
+)
 
 from compiler.errors import ModelError, UnsupportedError
 from compiler.frontend.calls import Call, Signature
@@ -34,7 +42,7 @@ def infer(
     check_known(call)
     try:
         inferred = _infer(call.signature, types, data)
-    except shape_inference.InferenceError as error:
+    except (shape_inference.InferenceError, checker.ValidationError, ValueError) as error:
         shapes = ", ".join(_text(item) for item in types)
         reason = str(error).strip().splitlines()[0]
         raise ModelError(f"{call.label} cannot take operands {shapes}: {reason}") from error

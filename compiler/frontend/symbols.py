@@ -9,6 +9,7 @@ from onnx import TensorShapeProto, ValueInfoProto
 
 from compiler.errors import OptionError, SymbolError, UnsupportedError
 from compiler.frontend.tensors import check_size, dtype_of
+from compiler.frontend.text import text
 from compiler.ir.dtypes import DType
 from compiler.ir.graph import TensorType
 
@@ -52,6 +53,7 @@ class Binding:
 
 def declared_input(value: ValueInfoProto) -> DeclaredInput:
     """Read a graph input; raises `UnsupportedError` when it is no tensor."""
+    text(value.name)
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         raise UnsupportedError(
@@ -108,7 +110,7 @@ def bound_types(inputs: tuple[DeclaredInput, ...], binding: Binding) -> dict[str
 def _dim(dim: TensorShapeProto.Dimension) -> Dim:
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value > 0 else None
-    name = dim.dim_param.strip()
+    name = text(dim.dim_param).strip()
     return None if name in _NO_NAMES else name
 
 

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from compiler.errors import DoesNotFitError, ModelError, ModelFileError, UnsupportedError
 from compiler.frontend.external_data import Span, external_span
+from compiler.frontend.text import text
 from compiler.ir.dtypes import DType
 from compiler.ir.graph import Array, Constant, TensorType
 
@@ -120,7 +121,7 @@ def constant_of(proto: TensorProto, folder: Path, embedded: Span | None = None) 
     `folder` is where external data may lie; `embedded` says where in the model file the raw bytes
     are, when they were left out of `proto`.
     """
-    where = f"tensor '{proto.name}'"
+    where = f"tensor '{text(proto.name)}'"
     tensor_type = _declared_type(proto, where)
     if embedded is not None:
         return _in_file(embedded, tensor_type, where)

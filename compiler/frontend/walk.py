@@ -20,6 +20,9 @@ from compiler.ir.graph import Array, Constant, TensorType
 # Operators whose result depends on the type of their operand, not on its values.
 _OF_TYPE = frozenset({"Shape", "Size", "EyeLike"})
 
+# assumed: above the largest tensors that exporters compute masks and position tables from.
+_MAX_EVALUATED_ELEMENTS = 1 << 26
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bound:
@@ -60,12 +63,19 @@ class Walk:
         self.types[name] = constant.type
 
     def small_value(self, name: str) -> Array | None:
-        """The values of a constant that is small; evaluates it when that was put off."""
+        """The values of a constant that is small; evaluates it when that was put off.
+
+        One that would be a sum over giant tensors is not evaluated: no shape is made that way.
+        """
         constant = self.constants.get(name)
         if constant is None or constant.type.elements > SMALL_ELEMENTS:
             return None
         if isinstance(constant.load, Literal):
             return constant.load.array
+        if isinstance(constant.load, Folded) and (
+            constant.load.largest_elements > _MAX_EVALUATED_ELEMENTS
+        ):
+            return None
         held = literal(np.array(constant.load()).reshape(constant.type.shape))
         self.constants[name] = held
         return held.load()
