@@ -123,7 +123,9 @@ def unpack(content: bytes) -> dict[str, bytes]:
 
 def _slice(content: bytes, start: int, length: int) -> bytes:
     if start < 0 or length < 0 or start + length > len(content):
-        raise QpcError(f"bytes {start} to {start + length} lie outside the {len(content)} there are")
+        raise QpcError(
+            f"bytes {start} to {start + length} lie outside the {len(content)} there are"
+        )
     return content[start : start + length]
 
 
@@ -228,5 +230,7 @@ def _program(head: dict[str, Any], tasks: Tasks) -> Program:
 
 
 def _layer(row: list[Any]) -> Layer:
-    name, op, shape, *numbers, split = row
-    return Layer(name, op, tuple(shape), *numbers, split)
+    name, op, shape, macs, weight_bytes, output_bytes, spill_bytes, tiles, split = row
+    return Layer(
+        name, op, tuple(shape), macs, weight_bytes, output_bytes, spill_bytes, tiles, split
+    )

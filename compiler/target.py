@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 SOURCES = {
-    "pages": "quic.github.io/cloud-ai-sdk-pages, Architecture page (tables, SoC and AI core drawings)",
+    "pages": "quic.github.io/cloud-ai-sdk-pages, Architecture page (tables, drawings)",
     "mlperf": "mlcommons/inference_results v1.0 to v3.0, systems/*.json",
     "krai": "krai/ck-qaic, README.audit-v1.1 and script/setup.aedk (qaic-util listings)",
     "linley": "Linley newsletter 28 Sep 2021, coverage of the Hot Chips 33 talk",

@@ -1,15 +1,18 @@
 """The event loop: integer picoseconds, total order (time, sequence), nothing random.
 
 One source, two ways to run it: compiled by numba, or as plain Python where numba is disabled
-(NUMBA_DISABLE_JIT=1). All state is in integer arrays whose columns are named below.
+(NUMBA_DISABLE_JIT=1). All state is in integer arrays, passed one by one because numba counts
+references for every array that it takes out of a container; `World` names and describes them.
 
 Fluid servers share a rate equally among their transfers, each capped. Sharing is exact and cheap
-in virtual time: the server counts the bytes that each transfer has got (`V`), a transfer of b
-bytes ends when the count reaches its start plus b, and a change in the number of transfers only
+in virtual time: the server counts the bytes that each transfer has got (`VIRTUAL`), a transfer of
+b bytes ends when the count reaches its start plus b, and a change in the number of transfers only
 changes how fast the count runs.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -26,9 +29,14 @@ _REBASE = 1 << 61
 DDR, NOC, PCIE_IN, PCIE_OUT = 0, 1, 2, 3
 SERVERS = 4
 
-# Columns of a server's row.
-V, LAST, COUNT, NEXT, CAP, TOTAL, MOVED = 0, 1, 2, 3, 4, 5, 6
-SERVER_COLUMNS = 7
+# Columns of a server's row: its rate for one transfer and for all, in virtual bytes a picosecond.
+VIRTUAL, LAST, NEXT, CAP, TOTAL, MOVED = 0, 1, 2, 3, 4, 5
+SERVER_COLUMNS = 6
+
+# Heaps: of events, and of each server's transfers.
+EVENTS = 0
+TRANSFERS = 1
+HEAPS = TRANSFERS + SERVERS
 
 # Kinds of events; an event's code is kind << 48 | instance << 32 | task.
 TASK_DONE, FLOW_BEGIN, PREPARED, SUBMITTED, ARRIVED, LAUNCHED, DRAINED, FINISHED, ASK = range(9)
@@ -49,10 +57,29 @@ TASK_DONE, FLOW_BEGIN, PREPARED, SUBMITTED, ARRIVED, LAUNCHED, DRAINED, FINISHED
     UNDRAINED,
     DONE,
     LEFT,
-) = range(14)
-INSTANCE_COLUMNS = 14
+    STARTED,
+) = range(15)
+INSTANCE_COLUMNS = 15
 
-# Entries of the parameter vector.
+OUT_BUFFERS = 2
+"""Outputs that may wait on the card: the output transfer overlaps the next execution, as the
+vendor's runtime has it (two semaphores and a doorbell around each output buffer)."""
+
+# Columns of a task's row: own time or time before its transfer; server (-1: none); bytes; time
+# between the end of its transfer and its completion; queue; how many tasks it waits for; where in
+# `lists` those that wait for it begin and end.
+T_TIME, T_SERVER, T_BYTES, T_TAIL, T_QUEUE, T_NEEDS, T_NEXT, T_NEXT_END = range(8)
+TASK_COLUMNS = 8
+
+# Columns of a queue: next task and end in `lists`, whether its engine works, for how long it has.
+HEAD, END, BUSY, BUSY_PS, FIRST = range(5)
+QUEUE_COLUMNS = 5
+
+# Layers of `times`.
+ASKED_AT, BEGUN_AT, ENDED_AT, DONE_AT = 0, 1, 2, 3
+TIMES = 4
+
+# Entries of the vector of values: first what is given ...
 (
     P_TASKS,
     P_QUEUES,
@@ -73,349 +100,470 @@ INSTANCE_COLUMNS = 14
     P_TARGET,
 ) = range(17)
 PARAMETERS = 17
+# ... then counters: next sequence number, window, instances past warm-up and done, heap sizes.
+SEQUENCE, WINDOW_START, WINDOW_END, WARM, COMPLETE, SIZE = range(PARAMETERS, PARAMETERS + 6)
+VALUES = SIZE + HEAPS
+
+
+class World(NamedTuple):
+    """The arrays of a run, in the order in which functions take them.
+
+    values: `P_*` and counters. task [task, `T_*`]. lists: tasks that wait for a task, tasks of a
+    queue. queue [instance, queue, columns]: a queue is an engine of a core. waiting [instance,
+    task]: dependencies not done yet. state [instance, columns]. server [server, columns]. heap
+    [heap, entry, (time, sequence, code)]. times [`*_AT`, instance, inference] in picoseconds: of
+    the call, the execution's begin and end on the device, and the completion.
+    """
+
+    values: I64
+    task: I64
+    lists: I64
+    queue: I64
+    waiting: I64
+    state: I64
+    server: I64
+    heap: I64
+    times: I64
 
 
 @njit(cache=True)
-def _push(heap: I64, size: I64, time: int, code: int) -> None:
-    """Add an event; `size` holds the number of events and the next sequence number."""
-    n = size[0]
-    sequence = size[1]
-    size[0] = n + 1
-    size[1] = sequence + 1
+def _push(values: I64, heap: I64, h: int, time: int, code: int) -> None:
+    """Add an entry to heap `h`; of equal times the earlier added comes first."""
+    n = values[SIZE + h]
+    sequence = values[SEQUENCE]
+    values[SIZE + h] = n + 1
+    values[SEQUENCE] = sequence + 1
     while n > 0:
         parent = (n - 1) >> 1
-        if heap[parent, 0] <= time:
+        if heap[h, parent, 0] <= time:
             break
-        heap[n, 0] = heap[parent, 0]
-        heap[n, 1] = heap[parent, 1]
-        heap[n, 2] = heap[parent, 2]
+        heap[h, n, 0] = heap[h, parent, 0]
+        heap[h, n, 1] = heap[h, parent, 1]
+        heap[h, n, 2] = heap[h, parent, 2]
         n = parent
-    heap[n, 0] = time
-    heap[n, 1] = sequence
-    heap[n, 2] = code
+    heap[h, n, 0] = time
+    heap[h, n, 1] = sequence
+    heap[h, n, 2] = code
 
 
 @njit(cache=True)
-def _pop(heap: I64, size: I64) -> int:
-    """Remove the first event and give its code."""
-    code = heap[0, 2]
-    n = size[0] - 1
-    size[0] = n
-    time = heap[n, 0]
-    sequence = heap[n, 1]
-    last = heap[n, 2]
-    hole = 0
-    child = 1
+def _before(heap: I64, h: int, entry: int, time: int, sequence: int) -> bool:
+    """Whether an entry of heap `h` comes before (time, sequence)."""
+    if heap[h, entry, 0] != time:
+        return bool(heap[h, entry, 0] < time)
+    return bool(heap[h, entry, 1] < sequence)
+
+
+@njit(cache=True)
+def _pop(values: I64, heap: I64, h: int) -> int:
+    """Remove the first entry of heap `h` and give its code."""
+    code = heap[h, 0, 2]
+    n = values[SIZE + h] - 1
+    values[SIZE + h] = n
+    time, sequence, last = heap[h, n, 0], heap[h, n, 1], heap[h, n, 2]
+    hole, child = 0, 1
     while child < n:
         right = child + 1
-        if right < n and (
-            heap[right, 0] < heap[child, 0]
-            or (heap[right, 0] == heap[child, 0] and heap[right, 1] < heap[child, 1])
-        ):
+        if right < n and _before(heap, h, right, heap[h, child, 0], heap[h, child, 1]):
             child = right
-        if heap[child, 0] > time or (heap[child, 0] == time and heap[child, 1] > sequence):
+        if not _before(heap, h, child, time, sequence):
             break
-        heap[hole, 0] = heap[child, 0]
-        heap[hole, 1] = heap[child, 1]
-        heap[hole, 2] = heap[child, 2]
+        heap[h, hole, 0] = heap[h, child, 0]
+        heap[h, hole, 1] = heap[h, child, 1]
+        heap[h, hole, 2] = heap[h, child, 2]
         hole = child
         child = 2 * hole + 1
-    heap[hole, 0] = time
-    heap[hole, 1] = sequence
-    heap[hole, 2] = last
+    heap[h, hole, 0] = time
+    heap[h, hole, 1] = sequence
+    heap[h, hole, 2] = last
     return int(code)
 
 
 @njit(cache=True)
-def _rate(server: I64) -> int:
-    """Virtual bytes a picosecond that each transfer gets."""
-    return int(min(server[CAP], server[TOTAL] // max(server[COUNT], 1)))
+def _event(values: I64, heap: I64, time: int, kind: int, i: int, task: int) -> None:
+    _push(values, heap, EVENTS, time, kind << 48 | i << 32 | task)
 
 
 @njit(cache=True)
-def _advance(server: I64, now: int) -> None:
+def _rate(values: I64, server: I64, s: int) -> int:
+    """Virtual bytes a picosecond that each transfer of server `s` gets."""
+    return int(min(server[s, CAP], server[s, TOTAL] // max(values[SIZE + TRANSFERS + s], 1)))
+
+
+@njit(cache=True)
+def _advance(values: I64, server: I64, s: int, now: int) -> None:
     """Bring a server's virtual time up to `now`."""
-    if server[COUNT] > 0:
-        server[V] += (now - server[LAST]) * _rate(server)
-    server[LAST] = now
+    if values[SIZE + TRANSFERS + s] > 0:
+        server[s, VIRTUAL] += (now - server[s, LAST]) * _rate(values, server, s)
+    server[s, LAST] = now
 
 
 @njit(cache=True)
-def _schedule(server: I64, flows: I64) -> None:
+def _find_next(values: I64, server: I64, heap: I64, s: int) -> None:
     """Find when the server's next transfer ends."""
-    if server[COUNT] == 0:
-        server[NEXT] = NEVER
-        server[V] = 0
+    entries = values[SIZE + TRANSFERS + s]
+    if entries == 0:
+        server[s, NEXT] = NEVER
+        server[s, VIRTUAL] = 0
         return
-    rate = _rate(server)
-    left = flows[0, 0] - server[V]
-    server[NEXT] = server[LAST] + (left + rate - 1) // rate if left > 0 else server[LAST]
-    if server[V] > _REBASE:
-        for index in range(server[COUNT]):
-            flows[index, 0] -= server[V]
-        server[V] = 0
+    rate = _rate(values, server, s)
+    left = max(heap[TRANSFERS + s, 0, 0] - server[s, VIRTUAL], 0)
+    server[s, NEXT] = server[s, LAST] + (left + rate - 1) // rate
+    if server[s, VIRTUAL] > _REBASE:
+        for entry in range(entries):
+            heap[TRANSFERS + s, entry, 0] -= server[s, VIRTUAL]
+        server[s, VIRTUAL] = 0
 
 
 @njit(cache=True)
-def _begin(server: I64, flows: I64, size: I64, now: int, bytes_: int, code: int) -> None:
-    """Start a transfer of `bytes_` whose end is `code`."""
-    _advance(server, now)
-    n = server[COUNT]
-    server[COUNT] = n + 1
-    server[MOVED] += bytes_
-    end = server[V] + (bytes_ << FRACTION_BITS)
-    sequence = size[1]
-    size[1] = sequence + 1
-    while n > 0:
-        parent = (n - 1) >> 1
-        if flows[parent, 0] <= end:
-            break
-        flows[n, 0] = flows[parent, 0]
-        flows[n, 1] = flows[parent, 1]
-        flows[n, 2] = flows[parent, 2]
-        n = parent
-    flows[n, 0] = end
-    flows[n, 1] = sequence
-    flows[n, 2] = code
-    _schedule(server, flows)
-
-
-@njit(cache=True)
-def _end(server: I64, flows: I64, count: I64, now: int) -> int:
-    """Take the transfer that ends now off the server and give its code."""
-    _advance(server, now)
-    count[0] = server[COUNT]
-    code = _pop(flows, count)
-    server[COUNT] = count[0]
-    _schedule(server, flows)
-    return code
+def _transfer(
+    values: I64, server: I64, heap: I64, now: int, s: int, bytes_: int, code: int
+) -> None:
+    """Start a transfer of `bytes_` on server `s`; it gives `code` when it ends."""
+    _advance(values, server, s, now)
+    end = server[s, VIRTUAL] + (bytes_ << FRACTION_BITS)
+    _push(values, heap, TRANSFERS + s, end, code)
+    server[s, MOVED] += bytes_
+    _find_next(values, server, heap, s)
 
 
 @njit(cache=True)
 def _start_head(
-    now: int,
-    instance: int,
-    queue: int,
-    queue_start: I64,
-    queue_tasks: I64,
-    head: I64,
-    waiting: I64,
-    busy: I64,
-    busy_ps: I64,
+    values: I64,
     task: I64,
+    lists: I64,
+    queue: I64,
+    waiting: I64,
     heap: I64,
-    size: I64,
+    now: int,
+    i: int,
+    q: int,
 ) -> None:
     """Start the first task of a queue if the engine is free and the task has all it needs."""
-    at = queue_start[queue] + head[instance, queue]
-    if busy[instance, queue] or at >= queue_start[queue + 1]:
+    if queue[i, q, BUSY] or queue[i, q, HEAD] >= queue[i, q, END]:
         return
-    number = queue_tasks[at]
-    if waiting[instance, number] > 0:
+    number = lists[queue[i, q, HEAD]]
+    if waiting[i, number] > 0:
         return
-    busy[instance, queue] = 1
-    busy_ps[instance, queue] -= now
+    queue[i, q, BUSY] = 1
+    queue[i, q, BUSY_PS] -= now
     kind = FLOW_BEGIN if task[number, T_SERVER] >= 0 else TASK_DONE
-    code = kind << 48 | instance << 32 | number
-    _push(heap, size, now + task[number, T_TIME], code)
+    _event(values, heap, now + task[number, T_TIME], kind, i, number)
 
 
-# Columns of a task's row: own time or time before its transfer; server (-1: none); bytes; time
-# between the end of its transfer and its completion; queue.
-T_TIME, T_SERVER, T_BYTES, T_TAIL, T_QUEUE = 0, 1, 2, 3, 4
-TASK_COLUMNS = 5
+@njit(cache=True)
+def _free_engine(queue: I64, now: int, i: int, q: int) -> None:
+    """The task at a queue's head no longer occupies its engine."""
+    queue[i, q, BUSY] = 0
+    queue[i, q, BUSY_PS] += now
+    queue[i, q, HEAD] += 1
+
+
+@njit(cache=True)
+def _bring_input(values: I64, state: I64, server: I64, heap: I64, now: int, i: int) -> None:
+    """Send the next submitted input to the card if a buffer is free and none is on its way."""
+    full = state[i, BUFFERS] >= values[P_IN_BUFFERS]
+    if state[i, SENDING] or state[i, QUEUED] == 0 or full:
+        return
+    state[i, QUEUED] -= 1
+    state[i, BUFFERS] += 1
+    state[i, SENDING] = 1
+    _transfer(values, server, heap, now, PCIE_IN, values[P_IN_BYTES], i << 32)
+
+
+@njit(cache=True)
+def _send_output(values: I64, state: I64, server: I64, heap: I64, now: int, i: int) -> None:
+    """Send the next output to the host if none is on its way."""
+    if state[i, OUT_SENDING] or state[i, OUT_WAIT] == 0:
+        return
+    state[i, OUT_WAIT] -= 1
+    state[i, OUT_SENDING] = 1
+    _transfer(values, server, heap, now, PCIE_OUT, values[P_OUT_BYTES], i << 32)
+
+
+@njit(cache=True)
+def _execute(values: I64, state: I64, heap: I64, now: int, i: int) -> None:
+    """Launch the next inference if its input is there and an output buffer is free."""
+    if state[i, RUNNING] or state[i, READY] == 0 or state[i, UNDRAINED] >= OUT_BUFFERS:
+        return
+    state[i, READY] -= 1
+    state[i, RUNNING] = 1
+    _event(values, heap, now + values[P_LAUNCH], LAUNCHED, i, 0)
+
+
+@njit(cache=True)
+def _launch(
+    values: I64,
+    task: I64,
+    lists: I64,
+    queue: I64,
+    waiting: I64,
+    state: I64,
+    heap: I64,
+    times: I64,
+    now: int,
+    i: int,
+) -> None:
+    """Begin an execution: nothing is done yet, and each engine's first task may start."""
+    if state[i, STARTED] < times.shape[2]:
+        times[BEGUN_AT, i, state[i, STARTED]] = now
+    state[i, STARTED] += 1
+    state[i, LEFT] = values[P_TASKS]
+    for number in range(values[P_TASKS]):
+        waiting[i, number] = task[number, T_NEEDS]
+    for q in range(values[P_QUEUES]):
+        queue[i, q, HEAD] = queue[i, q, FIRST]
+    for q in range(values[P_QUEUES]):
+        _start_head(values, task, lists, queue, waiting, heap, now, i, q)
+
+
+@njit(cache=True)
+def _finish_execution(
+    values: I64, state: I64, server: I64, heap: I64, times: I64, now: int, i: int
+) -> None:
+    """The result may go to the host, the next input may come, the next inference may run."""
+    if state[i, STARTED] <= times.shape[2]:
+        times[ENDED_AT, i, state[i, STARTED] - 1] = now
+    state[i, RUNNING] = 0
+    state[i, BUFFERS] -= 1
+    state[i, UNDRAINED] += 1
+    state[i, OUT_WAIT] += 1
+    _send_output(values, state, server, heap, now, i)
+    _bring_input(values, state, server, heap, now, i)
+    _execute(values, state, heap, now, i)
+
+
+@njit(cache=True)
+def _task_done(
+    values: I64,
+    task: I64,
+    lists: I64,
+    queue: I64,
+    waiting: I64,
+    state: I64,
+    server: I64,
+    heap: I64,
+    times: I64,
+    now: int,
+    i: int,
+    number: int,
+) -> None:
+    """Tasks that wait for this one come nearer; engines that may start now do."""
+    own = task[number, T_QUEUE]
+    if task[number, T_SERVER] < 0:
+        _free_engine(queue, now, i, own)
+    for at in range(task[number, T_NEXT], task[number, T_NEXT_END]):
+        other = lists[at]
+        waiting[i, other] -= 1
+        if waiting[i, other] == 0 and task[other, T_QUEUE] != own:
+            _start_head(values, task, lists, queue, waiting, heap, now, i, task[other, T_QUEUE])
+    _start_head(values, task, lists, queue, waiting, heap, now, i, own)
+    state[i, LEFT] -= 1
+    if state[i, LEFT] == 0:
+        _finish_execution(values, state, server, heap, times, now, i)
+
+
+@njit(cache=True)
+def _transfer_done(
+    values: I64,
+    task: I64,
+    lists: I64,
+    queue: I64,
+    waiting: I64,
+    state: I64,
+    server: I64,
+    heap: I64,
+    now: int,
+    s: int,
+) -> None:
+    """The next transfer of a server ends: a task's bytes, an input or an output."""
+    _advance(values, server, s, now)
+    code = _pop(values, heap, TRANSFERS + s)
+    _find_next(values, server, heap, s)
+    i, number = (code >> 32) & 0xFFFF, code & 0xFFFFFFFF
+    if s == PCIE_IN:
+        state[i, SENDING] = 0
+        _event(values, heap, now + values[P_PCIE_LATENCY], ARRIVED, i, 0)
+        _bring_input(values, state, server, heap, now, i)
+    elif s == PCIE_OUT:
+        state[i, OUT_SENDING] = 0
+        state[i, UNDRAINED] -= 1
+        _event(values, heap, now + values[P_PCIE_LATENCY], DRAINED, i, 0)
+        _send_output(values, state, server, heap, now, i)
+        _execute(values, state, heap, now, i)
+    else:
+        _free_engine(queue, now, i, task[number, T_QUEUE])
+        _event(values, heap, now + task[number, T_TAIL], TASK_DONE, i, number)
+        _start_head(values, task, lists, queue, waiting, heap, now, i, task[number, T_QUEUE])
+
+
+@njit(cache=True)
+def _complete(
+    values: I64, queue: I64, state: I64, server: I64, heap: I64, times: I64, now: int, i: int
+) -> None:
+    """An inference's result is in the host's hands; the slot asks again after a gap."""
+    state[i, THREADS] -= 1
+    if state[i, DONE] < times.shape[2]:
+        times[DONE_AT, i, state[i, DONE]] = now
+    state[i, DONE] += 1
+    _event(values, heap, now + values[P_GAP], ASK, i, 0)
+    if state[i, DONE] == values[P_WARMUP]:
+        values[WARM] += 1
+        if values[WARM] == values[P_INSTANCES]:
+            _open_window(values, queue, server, now)
+    if state[i, DONE] == values[P_TARGET]:
+        values[COMPLETE] += 1
+
+
+@njit(cache=True)
+def _open_window(values: I64, queue: I64, server: I64, now: int) -> None:
+    """Counters start anew once every instance is past its warm-up."""
+    values[WINDOW_START] = now
+    for i in range(values[P_INSTANCES]):
+        for q in range(values[P_QUEUES]):
+            queue[i, q, BUSY_PS] = -now if queue[i, q, BUSY] else 0
+    for s in range(SERVERS):
+        server[s, MOVED] = 0
+
+
+@njit(cache=True)
+def _close_window(values: I64, queue: I64, now: int) -> None:
+    values[WINDOW_END] = now
+    for i in range(values[P_INSTANCES]):
+        for q in range(values[P_QUEUES]):
+            if queue[i, q, BUSY]:
+                queue[i, q, BUSY_PS] += now
+
+
+@njit(cache=True)
+def _ask(state: I64, times: I64, now: int, i: int) -> None:
+    if state[i, ASKED] < times.shape[2]:
+        times[ASKED_AT, i, state[i, ASKED]] = now
+    state[i, ASKED] += 1
+    state[i, PRE_WAIT] += 1
+
+
+@njit(cache=True)
+def _use_threads(values: I64, state: I64, heap: I64, now: int, i: int) -> None:
+    """Free host threads take what waits: results first, then new inputs."""
+    while state[i, THREADS] < values[P_THREADS] and state[i, POST_WAIT] > 0:
+        state[i, POST_WAIT] -= 1
+        state[i, THREADS] += 1
+        _event(values, heap, now + values[P_FINISH], FINISHED, i, 0)
+    while state[i, THREADS] < values[P_THREADS] and state[i, PRE_WAIT] > 0:
+        state[i, PRE_WAIT] -= 1
+        state[i, THREADS] += 1
+        _event(values, heap, now + values[P_PREPARE], PREPARED, i, 0)
+
+
+@njit(cache=True)
+def _host_event(
+    values: I64,
+    queue: I64,
+    state: I64,
+    server: I64,
+    heap: I64,
+    times: I64,
+    now: int,
+    kind: int,
+    i: int,
+) -> None:
+    if kind == ASK:
+        _ask(state, times, now, i)
+    elif kind == PREPARED:
+        state[i, THREADS] -= 1
+        _event(values, heap, now + values[P_SUBMIT], SUBMITTED, i, 0)
+    elif kind == SUBMITTED:
+        state[i, QUEUED] += 1
+        _bring_input(values, state, server, heap, now, i)
+    elif kind == ARRIVED:
+        state[i, READY] += 1
+        _execute(values, state, heap, now, i)
+    elif kind == DRAINED:
+        state[i, POST_WAIT] += 1
+    else:
+        _complete(values, queue, state, server, heap, times, now, i)
+    _use_threads(values, state, heap, now, i)
+
+
+@njit(cache=True)
+def _first_server(server: I64) -> int:
+    """The server whose next transfer ends first; the lower number where two end together."""
+    first = 0
+    for s in range(1, SERVERS):
+        if server[s, NEXT] < server[first, NEXT]:
+            first = s
+    return first
 
 
 @njit(cache=True)
 def simulate(
-    parameters: I64,
+    values: I64,
     task: I64,
-    needs: I64,
-    next_start: I64,
-    next_tasks: I64,
-    queue_start: I64,
-    queue_tasks: I64,
+    lists: I64,
+    queue: I64,
+    waiting: I64,
+    state: I64,
     server: I64,
-    asked_at: I64,
-    done_at: I64,
-    begun_at: I64,
-    ended_at: I64,
-    busy_ps: I64,
-    marks: I64,
+    heap: I64,
+    times: I64,
 ) -> int:
     """Run until every instance has `P_TARGET` completions; returns the number of events.
 
-    `asked_at`, `done_at`, `begun_at`, `ended_at`: [instance, inference], times in ps of the call,
-    its completion, and of its execution on the device. `busy_ps`: [instance, queue], summed over
-    the window. `server[:, MOVED]` counts the window's bytes. `marks` gets the window's start and
-    end: from the last instance's end of warm-up to the end of the run.
+    At equal times a transfer's end comes before other events.
     """
-    tasks = parameters[P_TASKS]
-    queues = parameters[P_QUEUES]
-    instances = parameters[P_INSTANCES]
-    recorded = asked_at.shape[1]
-    heap = np.zeros((instances * (queues + parameters[P_SET_SIZE] + 8) + 64, 3), dtype=np.int64)
-    size = np.zeros(2, dtype=np.int64)
-    flows = np.zeros((SERVERS, instances * (queues + 2) + 8, 3), dtype=np.int64)
-    count = np.zeros(2, dtype=np.int64)
-    waiting = np.zeros((instances, tasks), dtype=np.int64)
-    head = np.zeros((instances, queues), dtype=np.int64)
-    busy = np.zeros((instances, queues), dtype=np.int64)
-    state = np.zeros((instances, INSTANCE_COLUMNS), dtype=np.int64)
-    started = np.zeros(instances, dtype=np.int64)
-    warm = 0
-    finished = 0
-    events = 0
-    now = 0
-    for s in range(SERVERS):
-        server[s, NEXT] = NEVER
-    for i in range(instances):
-        for slot in range(parameters[P_SET_SIZE]):
-            _push(heap, size, (i + instances * slot) * parameters[P_STAGGER], ASK << 48 | i << 32)
-    while finished < instances:
+    now, events = 0, 0
+    while values[COMPLETE] < values[P_INSTANCES]:
         events += 1
-        first = 0
-        for s in range(1, SERVERS):
-            if server[s, NEXT] < server[first, NEXT]:
-                first = s
-        if size[0] == 0 or server[first, NEXT] <= heap[0, 0]:
-            now = server[first, NEXT]
-            code = _end(server[first], flows[first], count, now)
-            i = (code >> 32) & 0xFFFF
-            number = code & 0xFFFFFFFF
-            if first == PCIE_IN:
-                state[i, SENDING] = 0
-                _push(heap, size, now + parameters[P_PCIE_LATENCY], ARRIVED << 48 | i << 32)
-                if state[i, QUEUED] > 0 and state[i, BUFFERS] < parameters[P_IN_BUFFERS]:
-                    state[i, QUEUED] -= 1
-                    state[i, BUFFERS] += 1
-                    state[i, SENDING] = 1
-                    begin_in = PCIE_IN << 48 | i << 32
-                    _begin(server[PCIE_IN], flows[PCIE_IN], size, now, parameters[P_IN_BYTES], begin_in)
-            elif first == PCIE_OUT:
-                state[i, OUT_SENDING] = 0
-                state[i, UNDRAINED] -= 1
-                _push(heap, size, now + parameters[P_PCIE_LATENCY], DRAINED << 48 | i << 32)
-                if state[i, OUT_WAIT] > 0:
-                    state[i, OUT_WAIT] -= 1
-                    state[i, OUT_SENDING] = 1
-                    _begin(server[PCIE_OUT], flows[PCIE_OUT], size, now, parameters[P_OUT_BYTES], i << 32)
-                if not state[i, RUNNING] and state[i, READY] > 0 and state[i, UNDRAINED] < 2:
-                    state[i, READY] -= 1
-                    state[i, RUNNING] = 1
-                    _push(heap, size, now + parameters[P_LAUNCH], LAUNCHED << 48 | i << 32)
-            else:
-                queue = task[number, T_QUEUE]
-                busy[i, queue] = 0
-                busy_ps[i, queue] += now
-                head[i, queue] += 1
-                _push(heap, size, now + task[number, T_TAIL], TASK_DONE << 48 | i << 32 | number)
-                _start_head(now, i, queue, queue_start, queue_tasks, head, waiting, busy, busy_ps, task, heap, size)
+        s = _first_server(server)
+        if values[SIZE + EVENTS] == 0 or server[s, NEXT] <= heap[EVENTS, 0, 0]:
+            now = server[s, NEXT]
+            _transfer_done(values, task, lists, queue, waiting, state, server, heap, now, s)
             continue
-        now = heap[0, 0]
-        code = _pop(heap, size)
-        kind = code >> 48
-        i = (code >> 32) & 0xFFFF
-        number = code & 0xFFFFFFFF
+        now = heap[EVENTS, 0, 0]
+        code = _pop(values, heap, EVENTS)
+        kind, i, number = code >> 48, (code >> 32) & 0xFFFF, code & 0xFFFFFFFF
         if kind == TASK_DONE:
-            queue = task[number, T_QUEUE]
-            if task[number, T_SERVER] < 0:
-                busy[i, queue] = 0
-                busy_ps[i, queue] += now
-                head[i, queue] += 1
-            for at in range(next_start[number], next_start[number + 1]):
-                other = next_tasks[at]
-                waiting[i, other] -= 1
-                if waiting[i, other] == 0 and task[other, T_QUEUE] != queue:
-                    _start_head(now, i, task[other, T_QUEUE], queue_start, queue_tasks, head, waiting, busy, busy_ps, task, heap, size)
-            _start_head(now, i, queue, queue_start, queue_tasks, head, waiting, busy, busy_ps, task, heap, size)
-            state[i, LEFT] -= 1
-            if state[i, LEFT] == 0:
-                state[i, RUNNING] = 0
-                if started[i] <= recorded:
-                    ended_at[i, started[i] - 1] = now
-                state[i, BUFFERS] -= 1
-                state[i, UNDRAINED] += 1
-                if state[i, OUT_SENDING]:
-                    state[i, OUT_WAIT] += 1
-                else:
-                    state[i, OUT_SENDING] = 1
-                    _begin(server[PCIE_OUT], flows[PCIE_OUT], size, now, parameters[P_OUT_BYTES], i << 32)
-                if not state[i, SENDING] and state[i, QUEUED] > 0:
-                    state[i, QUEUED] -= 1
-                    state[i, BUFFERS] += 1
-                    state[i, SENDING] = 1
-                    _begin(server[PCIE_IN], flows[PCIE_IN], size, now, parameters[P_IN_BYTES], i << 32)
-                if state[i, READY] > 0 and state[i, UNDRAINED] < 2:
-                    state[i, READY] -= 1
-                    state[i, RUNNING] = 1
-                    _push(heap, size, now + parameters[P_LAUNCH], LAUNCHED << 48 | i << 32)
+            _task_done(
+                values, task, lists, queue, waiting, state, server, heap, times, now, i, number
+            )
         elif kind == FLOW_BEGIN:
-            s = task[number, T_SERVER]
-            _begin(server[s], flows[s], size, now, task[number, T_BYTES], i << 32 | number)
+            s, size = task[number, T_SERVER], task[number, T_BYTES]
+            _transfer(values, server, heap, now, s, size, i << 32 | number)
         elif kind == LAUNCHED:
-            if started[i] < recorded:
-                begun_at[i, started[i]] = now
-            started[i] += 1
-            state[i, LEFT] = tasks
-            for t in range(tasks):
-                waiting[i, t] = needs[t]
-            for q in range(queues):
-                head[i, q] = 0
-            for q in range(queues):
-                _start_head(now, i, q, queue_start, queue_tasks, head, waiting, busy, busy_ps, task, heap, size)
-        elif kind == ASK:
-            if state[i, ASKED] < recorded:
-                asked_at[i, state[i, ASKED]] = now
-            state[i, ASKED] += 1
-            state[i, PRE_WAIT] += 1
-        elif kind == PREPARED:
-            state[i, THREADS] -= 1
-            _push(heap, size, now + parameters[P_SUBMIT], SUBMITTED << 48 | i << 32)
-        elif kind == SUBMITTED:
-            state[i, QUEUED] += 1
-            if not state[i, SENDING] and state[i, BUFFERS] < parameters[P_IN_BUFFERS]:
-                state[i, QUEUED] -= 1
-                state[i, BUFFERS] += 1
-                state[i, SENDING] = 1
-                _begin(server[PCIE_IN], flows[PCIE_IN], size, now, parameters[P_IN_BYTES], i << 32)
-        elif kind == ARRIVED:
-            state[i, READY] += 1
-            if not state[i, RUNNING] and state[i, UNDRAINED] < 2:
-                state[i, READY] -= 1
-                state[i, RUNNING] = 1
-                _push(heap, size, now + parameters[P_LAUNCH], LAUNCHED << 48 | i << 32)
-        elif kind == DRAINED:
-            state[i, POST_WAIT] += 1
+            _launch(values, task, lists, queue, waiting, state, heap, times, now, i)
         else:
-            state[i, THREADS] -= 1
-            if state[i, DONE] < recorded:
-                done_at[i, state[i, DONE]] = now
-            state[i, DONE] += 1
-            _push(heap, size, now + parameters[P_GAP], ASK << 48 | i << 32)
-            if state[i, DONE] == parameters[P_WARMUP]:
-                warm += 1
-                if warm == instances:
-                    marks[0] = now
-                    for a in range(instances):
-                        for q in range(queues):
-                            busy_ps[a, q] = -now if busy[a, q] else 0
-                    for s in range(SERVERS):
-                        server[s, MOVED] = 0
-            if state[i, DONE] == parameters[P_TARGET]:
-                finished += 1
-        if kind >= PREPARED:
-            while state[i, THREADS] < parameters[P_THREADS] and state[i, POST_WAIT] > 0:
-                state[i, POST_WAIT] -= 1
-                state[i, THREADS] += 1
-                _push(heap, size, now + parameters[P_FINISH], FINISHED << 48 | i << 32)
-            while state[i, THREADS] < parameters[P_THREADS] and state[i, PRE_WAIT] > 0:
-                state[i, PRE_WAIT] -= 1
-                state[i, THREADS] += 1
-                _push(heap, size, now + parameters[P_PREPARE], PREPARED << 48 | i << 32)
-    for a in range(instances):
-        for q in range(queues):
-            if busy[a, q]:
-                busy_ps[a, q] += now
-    marks[1] = now
+            _host_event(values, queue, state, server, heap, times, now, kind, i)
+    _close_window(values, queue, now)
     return events
+
+
+def new_world(parameters: I64, task: I64, lists: I64, first: I64, end: I64, server: I64) -> World:
+    """The state before anything has happened, with each slot's first call in the future.
+
+    `first` and `end` [queue] say where in `lists` each queue's tasks stand.
+    """
+    queues, instances = int(parameters[P_QUEUES]), int(parameters[P_INSTANCES])
+    set_size, stagger = int(parameters[P_SET_SIZE]), int(parameters[P_STAGGER])
+    queue = _zeros(instances, queues, QUEUE_COLUMNS)
+    queue[:, :, FIRST], queue[:, :, END] = first, end
+    server[:, NEXT] = NEVER
+    world = World(
+        values=np.concatenate([parameters, _zeros(VALUES - PARAMETERS)]),
+        task=task,
+        lists=lists,
+        queue=queue,
+        waiting=_zeros(instances, int(parameters[P_TASKS])),
+        state=_zeros(instances, INSTANCE_COLUMNS),
+        server=server,
+        heap=_zeros(HEAPS, instances * (2 * queues + 2 * set_size + 8), 3),
+        times=_zeros(TIMES, instances, 2 * int(parameters[P_TARGET]) + set_size),
+    )
+    for i in range(instances):
+        for slot in range(set_size):
+            _event(world.values, world.heap, (i + instances * slot) * stagger, ASK, i, 0)
+    return world
+
+
+def _zeros(*shape: int) -> I64:
+    return np.zeros(shape, dtype=np.int64)

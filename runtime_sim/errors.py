@@ -1,8 +1,8 @@
 """Errors of running a program.
 
-    DeviceError             anything that ends a run, with a message for the user
-    |-- RunOptionError      run options that are wrong by themselves or for the program and device
-    `-- DoesNotFitError     the loaded instances need more of a memory than the card has
+DeviceError             anything that ends a run, with a message for the user
+|-- RunOptionError      run options that are wrong by themselves or for the program and device
+`-- DoesNotFitError     the loaded instances need more of a memory than the card has
 """
 
 from __future__ import annotations

@@ -82,36 +82,21 @@ class SimulatorBackend:
 
         tasks = self._tasks(program)
         parameters = host_parameters(program, options, self._timing, len(program.tasks))
-        recorded = int(parameters[engine.P_TARGET]) * 2 + options.set_size
-        times = np.zeros((4, options.instances, recorded), dtype=np.int64)
-        busy = np.zeros((options.instances, tasks.queues), dtype=np.int64)
         servers = server_rows(self._device, self._timing)
-        marks = np.zeros(2, dtype=np.int64)
-        events = engine.simulate(
-            parameters,
-            tasks.task,
-            tasks.needs,
-            tasks.next_start,
-            tasks.next_tasks,
-            tasks.queue_start,
-            tasks.queue_tasks,
-            servers,
-            times[0],
-            times[1],
-            times[2],
-            times[3],
-            busy,
-            marks,
+        world = engine.new_world(
+            parameters, tasks.task, tasks.lists, tasks.first, tasks.end, servers
         )
+        events = engine.simulate(*world)
+        asked_at, begun_at, ended_at, done_at = world.times
         return Recording(
-            asked_at=times[0],
-            done_at=times[1],
-            begun_at=times[2],
-            ended_at=times[3],
-            busy_ps=busy,
-            moved_bytes=servers[:, engine.MOVED].copy(),
-            start_ps=int(marks[0]),
-            end_ps=int(marks[1]),
+            asked_at=asked_at,
+            begun_at=begun_at,
+            ended_at=ended_at,
+            done_at=done_at,
+            busy_ps=world.queue[:, :, engine.BUSY_PS].copy(),
+            moved_bytes=world.server[:, engine.MOVED].copy(),
+            start_ps=int(world.values[engine.WINDOW_START]),
+            end_ps=int(world.values[engine.WINDOW_END]),
             warmup=int(parameters[engine.P_WARMUP]),
             events=int(events),
         )

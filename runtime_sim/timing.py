@@ -17,9 +17,11 @@ from compiler.program import VectorOp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingParams:
-    """One device's speeds. Rates are sustained, of a Standard card; costs are in nanoseconds or
-    NSP cycles, as named. `vector_millicycles` is indexed by `VectorOp`: thousandths of a cycle
-    per element on one core with its four HVX contexts at work.
+    """One device's speeds.
+
+    Rates are sustained, of a Standard card; costs are in nanoseconds or NSP cycles, as named.
+    `vector_millicycles` is indexed by `VectorOp`: thousandths of a cycle per element on one core
+    with its four HVX contexts at work.
     """
 
     nsp_clock_hz: int
@@ -96,9 +98,7 @@ PUBLISHED = TimingParams(
     # assumed: what a core spends on a task besides its work; the profile's 1081 products of
     # 14,443 cycles already include it, so it is set small.
     hmx_task_cycles=300,
-    vector_millicycles=tuple(
-        round(1_000_000 / _ELEMENTS_PER_KILOCYCLE[op]) for op in VectorOp
-    ),
+    vector_millicycles=tuple(round(1_000_000 / _ELEMENTS_PER_KILOCYCLE[op]) for op in VectorOp),
     # assumed: a few hundred cycles to start four threads, like a dependence between threads.
     vector_task_cycles=300,
     # profile: 97,200 pcycles in 413 copies.

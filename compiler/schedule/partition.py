@@ -60,13 +60,12 @@ def choose_split(step: Step, held: Split | None, row_units: int, cluster: Cluste
 
 
 @lru_cache(maxsize=65536)
-def _matrix_split(
-    work: MatrixWork, weight_bytes: int, row_units: int, cluster: Cluster
-) -> Split:
+def _matrix_split(work: MatrixWork, weight_bytes: int, row_units: int, cluster: Cluster) -> Split:
     options = [
         Split(min(cluster.num_cores // channels, row_units), channels)
         for channels in range(1, cluster.num_cores + 1)
-        if cluster.num_cores % channels == 0 and (channels == 1 or work.outputs >= BLOCK * channels)
+        if cluster.num_cores % channels == 0
+        and (channels == 1 or work.outputs >= BLOCK * channels)
     ]
     if cluster.mos is not None:
         wanted = max(split.channels for split in options if split.channels <= cluster.mos)
@@ -108,7 +107,9 @@ def exchange_for(
 def _remap(share_bytes: int, held: Split, cluster: Cluster) -> Exchange:
     """Each core sends on what other cores of the same sample need of its share."""
     cores_per_sample = max(1.0, cluster.num_cores / cluster.batch_size)
-    moved = 1 - 1 / cores_per_sample if cores_per_sample > 1 else held.rows / cluster.batch_size / 2
+    moved = (
+        1 - 1 / cores_per_sample if cores_per_sample > 1 else held.rows / cluster.batch_size / 2
+    )
     return Exchange(int(share_bytes * min(moved, 1.0)), 1)
 
 

@@ -161,7 +161,7 @@ class _Planner:
         return row
 
     def _fixed_bytes(self, group: Group) -> int:
-        """Bytes that a group needs whatever is evicted: gathered parts, tiles in flight, weights."""
+        """Bytes that a group needs whatever is evicted: gathered parts, tiles, weights."""
         gathered = sum(member.core_gather_bytes for member in group.members)
         tiles = group.tile_peak_bytes() * min(2, group.tiling.count)
         return gathered + tiles + (_ring_bytes(group) if self.rings else 0)
@@ -238,5 +238,3 @@ class _Planner:
     def _forget(self, index: int) -> None:
         last = len(self.groups)
         self.resident = {name for name in self.resident if self._next_use(name, index) < last}
-
-

@@ -278,7 +278,10 @@ class _Builder:
             operands.append(self._window(node, tensor, first))
         if second and not self.graph.is_constant(second):
             tensor = self._in_layout(
-                self.storage[second], self.graph.types[second], _Layout.D32, VectorOp.WEIGHTS_TO_D32
+                self.storage[second],
+                self.graph.types[second],
+                _Layout.D32,
+                VectorOp.WEIGHTS_TO_D32,
             )
             operands.append(Operand(tensor, Access.GROUP))
         out = node.outputs[0]
@@ -338,9 +341,7 @@ class _Builder:
         )
         self._add(step, result)
 
-    def _vector_operand(
-        self, node: Node, operator: Operator, storage: str, name: str
-    ) -> Operand:
+    def _vector_operand(self, node: Node, operator: Operator, storage: str, name: str) -> Operand:
         if operator.kind is WorkKind.WINDOW:
             shape = self.graph.types[name].shape
             if node.op.startswith("Global") or len(shape) < 3:

@@ -24,15 +24,21 @@ _STD = device(Sku.STD)
 
 @dataclass(frozen=True, slots=True)
 class PreparedTasks:
-    """A program as the engine wants it; `task` rows are time, server, bytes, tail, queue."""
+    """A program as the engine wants it; see `runtime_sim.engine.World` for the columns.
+
+    `lists` holds the tasks that wait for each task, then the tasks of each queue; `first` and
+    `end` [queue] say where a queue's stand.
+    """
 
     task: I64
-    needs: I64
-    next_start: I64
-    next_tasks: I64
-    queue_start: I64
-    queue_tasks: I64
-    queues: int
+    lists: I64
+    first: I64
+    end: I64
+
+    @property
+    def queues(self) -> int:
+        """Engines of all cores."""
+        return len(self.first)
 
 
 def prepare_tasks(program: Program, timing: TimingParams) -> PreparedTasks:
@@ -41,18 +47,16 @@ def prepare_tasks(program: Program, timing: TimingParams) -> PreparedTasks:
     queues = program.options.num_cores * len(Engine)
     engine_of = np.asarray([ENGINE_OF[kind] for kind in TaskKind], dtype=np.int64)
     queue = tasks.core.astype(np.int64) * len(Engine) + engine_of[tasks.kind]
-    rows = np.stack([*_costs(tasks, timing), queue], axis=1)
     needs = np.diff(tasks.after_start)
     waiters = np.repeat(np.arange(len(tasks), dtype=np.int64), needs)
-    order = np.argsort(tasks.after, kind="stable")
+    following = waiters[np.argsort(tasks.after, kind="stable")]
+    next_start, queue_start = _starts(tasks.after, len(tasks)), _starts(queue, queues)
+    columns = [*_costs(tasks, timing), queue, needs, next_start[:-1], next_start[1:]]
     return PreparedTasks(
-        task=np.ascontiguousarray(rows),
-        needs=needs.astype(np.int64),
-        next_start=_starts(tasks.after, len(tasks)),
-        next_tasks=waiters[order],
-        queue_start=_starts(queue, queues),
-        queue_tasks=np.argsort(queue, kind="stable").astype(np.int64),
-        queues=queues,
+        task=np.ascontiguousarray(np.stack(columns, axis=1)),
+        lists=np.concatenate([following, np.argsort(queue, kind="stable")]).astype(np.int64),
+        first=queue_start[:-1] + len(following),
+        end=queue_start[1:] + len(following),
     )
 
 
@@ -69,9 +73,9 @@ def server_rows(spec: DeviceSpec, timing: TimingParams) -> I64:
         (pcie, pcie),
         (pcie, pcie),
     )
-    rows = np.zeros((len(rates), 7), dtype=np.int64)
+    rows = np.zeros((len(rates), 6), dtype=np.int64)
     for row, (each, total) in zip(rows, rates, strict=True):
-        row[4], row[5] = _virtual(each), _virtual(total)
+        row[3], row[4] = _virtual(each), _virtual(total)
     return rows
 
 

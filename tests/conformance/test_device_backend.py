@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -68,9 +69,7 @@ def test_a_longer_queue_does_not_cost_throughput(backend: DeviceBackend[Program]
         backend.run(pipeline(), RunOptions(instances=2, set_size=size)).inferences_per_s
         for size in (1, 2, 4, 8)
     ]
-    assert all(
-        after >= before * 0.99 for before, after in zip(rates[:-1], rates[1:], strict=True)
-    )
+    assert all(after >= before * 0.99 for before, after in pairwise(rates))
 
 
 def test_too_many_cores_are_refused(backend: DeviceBackend[Program]) -> None:

@@ -51,9 +51,7 @@ class ProgramBuilder:
     def read(self, size: int, after: tuple[int, ...] = (), core: int = 0) -> int:
         return self.add(TaskKind.READ, (size,), after, core)
 
-    def send(
-        self, size: int, receivers: int, after: tuple[int, ...] = (), core: int = 0
-    ) -> int:
+    def send(self, size: int, receivers: int, after: tuple[int, ...] = (), core: int = 0) -> int:
         return self.add(TaskKind.SEND, (size, receivers), after, core)
 
     def barrier(self, after: tuple[int, ...] = ()) -> int:

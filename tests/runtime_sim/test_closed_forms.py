@@ -54,15 +54,11 @@ ONE = RunOptions(instances=1, set_size=1, inferences=5)
 RATE_ERROR = 1e-6
 
 
-def record(
-    program: Program, options: RunOptions = ONE, timing: TimingParams = PLAIN
-) -> Recording:
+def record(program: Program, options: RunOptions = ONE, timing: TimingParams = PLAIN) -> Recording:
     return SimulatorBackend(device(Sku.STD), timing).record(program, options)
 
 
-def execution_ps(
-    program: Program, options: RunOptions = ONE, timing: TimingParams = PLAIN
-) -> int:
+def execution_ps(program: Program, options: RunOptions = ONE, timing: TimingParams = PLAIN) -> int:
     """Time on the device of an inference in the steady part, of the first instance."""
     run = record(program, options, timing)
     return int((run.ended_at - run.begun_at)[0, run.warmup])
@@ -168,7 +164,8 @@ def test_a_barrier_costs_more_with_more_cores() -> None:
 
 def test_double_buffering_hides_the_shorter_of_load_and_compute() -> None:
     builder = ProgramBuilder()
-    tiles, computed = 12, []
+    tiles = 12
+    computed: list[int] = []
     for tile in range(tiles):
         room = (computed[tile - 2],) if tile >= 2 else ()
         loaded = builder.read(25_000, room)
@@ -249,9 +246,7 @@ def test_one_input_buffer_waits_for_the_execution() -> None:
         builder = ProgramBuilder(input_bytes=100_000, double_buffered_inputs=double)
         builder.vector(10_000, VectorOp.ADD)
         backend = SimulatorBackend(device(Sku.STD), PLAIN)
-        return backend.run(
-            builder.build(), RunOptions(instances=1, set_size=4)
-        ).inferences_per_s
+        return backend.run(builder.build(), RunOptions(instances=1, set_size=4)).inferences_per_s
 
     # 10 us to bring an input and 10 us to work on it: side by side, or one after the other.
     assert rate(True) == pytest.approx(1e6 / 10, rel=1e-2)

@@ -1,4 +1,4 @@
-"""What must hold of every program: bounds, conservation, determinism, two ways to run one source."""
+"""What must hold of every program: bounds, conservation, determinism, one source run two ways."""
 
 from __future__ import annotations
 
