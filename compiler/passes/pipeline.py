@@ -18,9 +18,8 @@ from compiler.passes.remove_dead import RemoveDead
 from compiler.passes.remove_identities import RemoveIdentities
 from compiler.passes.skip_expands import SkipExpands
 
-# First what hides patterns (dead users, no-ops, copies), then patterns, then constants into
-# weights. Biases join before scales, which pass only through matrix operators; what a scale or a
-# normalisation frees to follow its operator directly joins in the second round.
+# First what hides patterns (dead readers, no-ops, copies), then patterns, then constants into
+# weights: biases before scales, which pass only through matrix operators.
 PIPELINE: tuple[Pass, ...] = (
     RemoveDead(),
     LowerGathers(),
@@ -35,12 +34,22 @@ PIPELINE: tuple[Pass, ...] = (
     FuseBias(),
     FuseBatchNorm(),
     FoldScales(),
-    FuseBias(),
 )
 
 
 def optimize(graph: Graph) -> Graph:
-    """The graph with all passes applied."""
+    """The graph after rounds of all passes, until a round changes nothing.
+
+    What one pass folds away may bring together what an earlier one looks for: a bias behind a
+    scale, a transpose behind a view.
+    """
+    after = _round(graph)
+    while after is not graph:
+        graph, after = after, _round(after)
+    return graph
+
+
+def _round(graph: Graph) -> Graph:
     for step in PIPELINE:
         graph = step.run(graph).graph
     return graph

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import numpy as np
+
 from compiler.passes.eliminate_common import EliminateCommon
 from tests.compiler.passes.sketch import Sketch, checked, only, ops, unchanged
 
@@ -37,12 +39,13 @@ def test_what_differs_in_anything_stays() -> None:
     unchanged(PASS, sketch.graph(sketch.node("Sum", *ends)))
 
 
-def test_integer_and_float_constants_of_equal_bytes_differ() -> None:
+def test_constants_of_equal_bytes_but_other_type_differ() -> None:
     sketch = Sketch()
     x = sketch.input(2)
     one = sketch.node("Pow", x, sketch.constant([1.0]))
-    big = sketch.node("Pow", x, sketch.constant([0x3F800000], int))
-    unchanged(PASS, sketch.graph(sketch.node("Add", one, big)))
+    big = sketch.node("Pow", x, sketch.constant([0x3F800000], np.int32))
+    deep = sketch.node("Pow", x, sketch.constant([[1.0]]), shape=(1, 2))
+    unchanged(PASS, sketch.graph(sketch.node("Sum", one, big, deep)))
 
 
 def test_outputs_keep_their_names() -> None:

@@ -122,6 +122,12 @@ def test_a_factor_that_varies_elsewhere_stays(shape: tuple[int, ...]) -> None:
     unchanged(PASS, sketch.graph(sketch.node("Mul", conv(sketch), sketch.random(*shape))))
 
 
+def test_a_factor_that_adds_an_axis_stays() -> None:
+    sketch = Sketch()
+    y = sketch.node("Mul", conv(sketch), sketch.constant([[[[[0.5]]]]]), shape=(1, 2, 4, 4, 3))
+    unchanged(PASS, sketch.graph(sketch.node("Softmax", y, axis=-1)))
+
+
 def test_weights_that_are_computed_take_no_factor() -> None:
     sketch = Sketch()
     y = sketch.node("MatMul", sketch.input(3, 4), sketch.input(4, 5), shape=(3, 5))

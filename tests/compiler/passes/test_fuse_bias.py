@@ -60,6 +60,15 @@ def test_a_constant_that_adds_an_axis_stays() -> None:
     unchanged(PASS, sketch.graph(y))
 
 
+def test_a_constant_that_repeats_a_single_channel_stays() -> None:
+    sketch = Sketch()
+    y = sketch.node(
+        "Conv", sketch.input(1, 2, 4, 4), sketch.random(1, 2, 1, 1), shape=(1, 1, 4, 4)
+    )
+    wide = sketch.node("Add", y, sketch.random(3, 1, 1), shape=(1, 3, 4, 4))
+    unchanged(PASS, sketch.graph(wide))
+
+
 def test_a_transposed_convolution_counts_channels_over_groups() -> None:
     sketch = Sketch()
     y = sketch.node("Add", conv_transpose(sketch, sketch.random(6)), sketch.random(6, 1, 1))

@@ -213,6 +213,13 @@ def test_a_mean_without_kept_axes_is_left() -> None:
     unchanged(PASS, sketch.graph(sketch.node("Div", x, sketch.node("Sqrt", variance))))
 
 
+def test_epsilon_that_adds_an_axis_is_left() -> None:
+    sketch, x = start()
+    square = sketch.node("Mul", x, x)
+    variance = sketch.node("Add", mean(sketch, square, (-1,)), sketch.constant([[[[0.1]]]]))
+    unchanged(PASS, sketch.graph(sketch.node("Div", x, sketch.node("Sqrt", variance))))
+
+
 def test_epsilon_that_varies_is_left() -> None:
     sketch, x = start()
     square = sketch.node("Mul", x, x)

@@ -34,6 +34,15 @@ def test_a_view_in_the_middle_stays_for_its_other_reader() -> None:
     assert all(node.inputs == (x,) for node in graph.nodes if node.op == "View")
 
 
+def test_a_view_in_the_middle_stays_for_the_caller() -> None:
+    sketch = Sketch()
+    x = sketch.node("Relu", sketch.input(2, 6))
+    middle = sketch.node("Reshape", x, sketch.constant([3, 4]), shape=(3, 4))
+    last = sketch.node("Reshape", middle, sketch.constant([12]), shape=(12,))
+    graph = checked(MergeViews(), sketch.graph(last, middle)).graph
+    assert ops(graph) == {"Relu": 1, "View": 2}
+
+
 def test_a_view_there_and_back_goes() -> None:
     sketch = Sketch()
     x = sketch.node("Relu", sketch.input(2, 6))

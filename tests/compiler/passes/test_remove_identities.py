@@ -84,8 +84,9 @@ def test_the_neutral_element_must_stand_on_its_side() -> None:
 
 def test_a_neutral_element_that_broadcasts_the_value_stays() -> None:
     sketch = Sketch()
-    y = sketch.node("Add", sketch.input(3), sketch.constant([[[0.0]]]), shape=(1, 1, 3))
-    unchanged(PASS, sketch.graph(y))
+    x = sketch.node("Relu", sketch.input(3))
+    y = sketch.node("Add", x, sketch.constant([[[0.0]]]), shape=(1, 1, 3))
+    unchanged(PASS, sketch.graph(sketch.node("Abs", y)))
 
 
 @pytest.mark.parametrize("width", [DType.FLOAT16, DType.FLOAT64, DType.BFLOAT16])
