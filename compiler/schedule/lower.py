@@ -324,7 +324,7 @@ class _Emitter:
         total = step.table_bytes + (step.host_bytes if step.kind is StepKind.INPUT else 0)
         if not total:
             return []
-        size = piece(piece(total, group.split.cores, core), group.tiling.count, tile)
+        size = piece(group.split.core_part(total, core), group.tiling.count, tile)
         return [self._read(layer, core, size, [self._room(group, core)])]
 
     def _compute(
@@ -342,7 +342,7 @@ class _Emitter:
         parts = [(vector.elements, int(vector.op)) for vector in member.step.vector] or [(0, 0)]
         done = -1
         for elements, op in parts:
-            share = piece(piece(elements, group.split.cores, core), group.tiling.count, tile)
+            share = piece(group.split.core_part(elements, core), group.tiling.count, tile)
             done = self.columns.add(TaskKind.VECTOR, core, layer, (share, op, 2, 0), after)
             after = [done]
         return done
@@ -359,7 +359,7 @@ class _Emitter:
     ) -> None:
         name = member.step.output.name
         if member.step.kind is StepKind.OUTPUT:
-            share = piece(member.step.host_bytes, group.split.cores, core)
+            share = group.split.core_part(member.step.host_bytes, core)
             size = piece(share, group.tiling.count, tile)
             self.columns.add(TaskKind.WRITE, core, layer, (size, 0, 0, 0), [done])
         elif name in memory.write_back:
@@ -379,7 +379,7 @@ def _matrix_piece(
     assert work is not None
     part, channel = divmod(core, group.split.channels)
     row, column = divmod(tile, group.tiling.channels)
-    rows = piece(piece(work.rows, group.split.rows, part), group.tiling.rows, row)
+    rows = piece(group.split.part(work.rows, part), group.tiling.rows, row)
     blocks = piece(-(-work.outputs // BLOCK), group.split.channels, channel)
     outputs = BLOCK * piece(blocks, group.tiling.channels, column)
     return rows, work.inputs, min(outputs, work.outputs), work.repeats

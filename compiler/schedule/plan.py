@@ -33,7 +33,7 @@ class PlannedStep:
     @property
     def core_output_bytes(self) -> int:
         """Bytes of the output that one core holds."""
-        return -(-self.step.output.size_bytes // self.split.cores)
+        return self.split.core_largest(self.step.output.size_bytes)
 
     @property
     def core_weight_bytes(self) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from compiler.errors import DoesNotFitError
+from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import Group, PlannedStep
 from compiler.schedule.tiling import STREAM_BYTES
 
@@ -36,6 +37,11 @@ class GroupMemory:
     free_bytes: int
     used_bytes: int
 
+    @property
+    def moves(self) -> bool:
+        """Whether an activation goes to DDR or comes from it at this group."""
+        return bool(self.reload or self.stream_in or self.write_back)
+
 
 @dataclass(frozen=True, slots=True)
 class Residency:
@@ -45,6 +51,11 @@ class Residency:
     weights_resident: bool
     weights_bytes: int
     peak_bytes: int
+
+    @property
+    def spills(self) -> bool:
+        """Whether any activation goes to DDR."""
+        return any(memory.moves for memory in self.groups)
 
 
 def plan_residency(groups: tuple[Group, ...], vtcm_bytes: int) -> Residency:
@@ -65,6 +76,25 @@ def plan_residency(groups: tuple[Group, ...], vtcm_bytes: int) -> Residency:
         for memory, group in zip(streamed, groups, strict=True)
     )
     return Residency(streamed, False, weights_bytes, min(peak, vtcm_bytes))
+
+
+def dram_bytes(groups: tuple[Group, ...], residency: Residency, cluster: Cluster) -> int:
+    """Bytes that an inference of one instance moves to and from DDR for want of VTCM."""
+    share = core_shares(groups)
+    moved = sum(
+        share[name]
+        for memory in residency.groups
+        for name in (*memory.reload, *memory.stream_in, *memory.write_back)
+    )
+    if residency.weights_resident:
+        return moved * cluster.num_cores
+    weights = sum(
+        member.step.weight_bytes * (1 if cluster.multicast_weights else member.split.rows)
+        for group in groups
+        for member in group.members
+        if member.streams_weights
+    )
+    return moved * cluster.num_cores + weights
 
 
 def with_streaming(groups: tuple[Group, ...], residency: Residency) -> tuple[Group, ...]:

@@ -8,10 +8,11 @@ from compiler.errors import DoesNotFitError
 from compiler.ir.graph import Graph
 from compiler.options import CompileOptions
 from compiler.program import Binding, MemoryUse, Program
+from compiler.schedule.batches import plan_batches
 from compiler.schedule.lower import Lowered, lower
 from compiler.schedule.partition import Cluster
-from compiler.schedule.plan import DEFAULT_OLS, plan_groups
-from compiler.schedule.residency import Residency, plan_residency, with_streaming
+from compiler.schedule.plan import DEFAULT_OLS
+from compiler.schedule.residency import Residency, with_streaming
 from compiler.schedule.steps import Step, steps_of, stored_bytes
 from compiler.target import DeviceSpec
 from compiler.version import compiler_version
@@ -49,11 +50,10 @@ def schedule(
     prepared: Prepared, options: CompileOptions, device: DeviceSpec, model_sha256: str
 ) -> Program:
     """The program of a prepared graph; raises `DoesNotFitError` where a memory is too small."""
-    cluster = Cluster(
-        options.num_cores, options.batch_size, options.mos, options.multicast_weights
+    cluster = Cluster(options.num_cores, options.mos, options.multicast_weights)
+    groups, residency = plan_batches(
+        prepared.steps, cluster, options.ols, device.vtcm_usable_bytes
     )
-    groups = plan_groups(prepared.steps, cluster, options.ols)
-    residency = plan_residency(groups, device.vtcm_usable_bytes)
     streamed = with_streaming(groups, residency)
     lowered = lower(
         streamed, residency, options.num_cores, multicast_weights=options.multicast_weights

@@ -11,7 +11,7 @@ convertweightstod32 beside each attention product).
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 
@@ -114,6 +114,7 @@ class Step:
     `weight_bytes` are constants that must be in VTCM while the step runs, as the device stores
     them; `table_bytes` are bytes that it picks out of a constant that stays in DDR;
     `host_bytes` are bytes of the host's buffer that an INPUT reads or an OUTPUT writes.
+    `samples` is how many samples of the batch this step is for.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Step:
     weight_bytes: int = 0
     table_bytes: int = 0
     host_bytes: int = 0
+    samples: int = 1
 
 
 class _Layout(Enum):
@@ -186,7 +188,7 @@ class _Builder:
         return Tensor(name, size, max(units, 1), max(width, 1))
 
     def _add(self, step: Step, layout: _Layout) -> None:
-        self.steps.append(step)
+        self.steps.append(replace(step, samples=self.graph.batch_size))
         self.tensors[step.output.name] = step.output
         self.layout[step.output.name] = layout
 

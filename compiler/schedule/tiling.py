@@ -40,9 +40,9 @@ def tile_matrix(
     work: MatrixWork, weight_bytes: int, output_bytes: int, split: Split, ols: int
 ) -> Tiling:
     """Tiles of a product on one core: by output channels where its weights need several."""
-    rows, outputs = -(-work.rows // split.rows), -(-work.outputs // split.channels)
+    rows, outputs = split.largest(work.rows), -(-work.outputs // split.channels)
     core_weights = -(-weight_bytes // split.channels)
-    core_output = -(-output_bytes // split.cores)
+    core_output = split.core_largest(output_bytes)
     wanted = max(1, -(-core_output // TILE_BYTES))
     chunks = -(-core_weights // WEIGHT_TILE_BYTES)
     overlap = overlap_split(core_output // max(wanted, chunks), ols)
@@ -53,7 +53,7 @@ def tile_matrix(
 
 def tile_vector(step: Step, split: Split, before: Tiling | None, ols: int) -> Tiling:
     """Tiles of vector work on one core, along the axis of the tiles that it reads."""
-    core_bytes = -(-max(step.output.size_bytes, step.host_bytes) // split.cores)
+    core_bytes = split.core_largest(max(step.output.size_bytes, step.host_bytes))
     wanted = max(1, -(-core_bytes // TILE_BYTES))
     count = wanted * overlap_split(core_bytes // wanted, ols)
     if step.kind is not StepKind.VECTOR or before is None:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from compiler.ir.graph import Graph
 from compiler.options import CompileOptions
 from compiler.program import Program, TaskKind, Tasks, VectorOp, verify
+from compiler.schedule.batches import split_batch
 from compiler.schedule.schedule import compile_graph
+from compiler.schedule.steps import steps_of
 from compiler.target import Sku, device
 from tests.oracles.graphs import GraphBuilder, attention, small_cnn
 
@@ -136,12 +138,36 @@ def test_no_core_ever_holds_more_than_its_vtcm(
     assert program.memory.vtcm_peak_bytes <= STD.vtcm_usable_bytes
 
 
-def test_what_does_not_fit_is_spilled_and_comes_back() -> None:
+def test_one_large_sample_is_spilled_and_comes_back() -> None:
     small = compiled(small_cnn(1, size=112, channels=64))
-    large = compiled(small_cnn(16, size=112, channels=64))
+    large = compiled(small_cnn(1, size=448, channels=64))
     assert sum(layer.spill_bytes for layer in small.layers) == 0
     spilled = sum(layer.spill_bytes for layer in large.layers)
-    assert spilled > 0
+    # A tensor of 448 x 448 x 64 in fp16 is 25.7 MB, three times a core's VTCM.
+    assert spilled > 2 * 448 * 448 * 64 * 2
     moved = bytes_of(large, TaskKind.READ) + bytes_of(large, TaskKind.WRITE)
     assert moved == spilled + large.input_bytes + large.output_bytes
     assert large.memory.ddr_per_instance_bytes > small.memory.ddr_per_instance_bytes
+
+
+@pytest.mark.parametrize("cores", [1, 2, 7])
+def test_a_large_batch_runs_in_parts_instead_of_spilling(cores: int) -> None:
+    program = compiled(small_cnn(20 * cores, size=112, channels=64), num_cores=cores)
+    assert sum(layer.spill_bytes for layer in program.layers) == 0
+    rows, channels = 20 * cores * 112 * 112, 64
+    products = rows * channels * (3 * 32 + 9 * channels + 9 * 32) + 20 * cores * channels * 10
+    assert macs_of(program) == products
+
+
+@given(batch=st.integers(2, 30), samples=st.integers(1, 29), end=st.integers(1, 9))
+def test_parts_of_a_batch_add_up(batch: int, samples: int, end: int) -> None:
+    steps = steps_of(small_cnn(batch))
+    parts = split_batch(steps, end, min(samples, batch - 1))
+    for whole in steps:
+        own = [part for part in parts if part.name == whole.name]
+        assert sum(part.samples for part in own) == batch
+        assert sum(part.host_bytes for part in own) == whole.host_bytes
+        if whole.matrix is not None:
+            assert sum(part.matrix.rows for part in own if part.matrix) == whole.matrix.rows
+    made = {part.output.name for part in parts}
+    assert {operand.tensor for part in parts for operand in part.operands} <= made

@@ -1,0 +1,138 @@
+"""Working through a large batch in smaller ones, as far into the model as activations are large.
+
+The first layers of an image network make tensors that a whole batch's worth of does not fit VTCM.
+Instead of moving them to DDR and back, the steps up to some point run for a few samples at a time;
+from there on the whole batch goes together, so that the many weights of the later layers are read
+once. The price is reading the early layers' weights once for each part of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from compiler.schedule.partition import Cluster
+from compiler.schedule.plan import Group, plan_groups
+from compiler.schedule.residency import Residency, dram_bytes, plan_residency
+from compiler.schedule.steps import MatrixWork, Operand, Step, StepKind, Tensor, VectorWork
+
+Planned = tuple[tuple[Group, ...], Residency]
+
+_BOUNDARIES = 3
+"""assumed: points after the last tight one that are tried as the end of the smaller batches."""
+
+
+def plan_batches(
+    steps: tuple[Step, ...], cluster: Cluster, ols: int | None, vtcm_bytes: int
+) -> Planned:
+    """The plan that moves the fewest bytes to and from DDR, among whole batch and parts of it."""
+    whole = _plan(steps, cluster, ols, vtcm_bytes)
+    if not whole[1].spills:
+        return whole
+    candidates = [whole]
+    for end in _ends(steps, whole):
+        for samples in _part_sizes(steps[0].samples, cluster.num_cores):
+            parts = _plan(split_batch(steps, end, samples), cluster, ols, vtcm_bytes)
+            candidates.append(parts)
+            if not parts[1].spills:
+                break
+    return min(candidates, key=lambda plan: dram_bytes(plan[0], plan[1], cluster))
+
+
+def _plan(steps: tuple[Step, ...], cluster: Cluster, ols: int | None, vtcm_bytes: int) -> Planned:
+    groups = plan_groups(steps, cluster, ols)
+    return groups, plan_residency(groups, vtcm_bytes)
+
+
+def _part_sizes(samples: int, num_cores: int) -> list[int]:
+    """Samples of a part, largest first: so many to a core that each core has the same."""
+    sizes = []
+    each = -(-samples // num_cores)
+    while each > 1:
+        each = -(-each // 2)
+        if each * num_cores < samples:
+            sizes.append(each * num_cores)
+    return sizes
+
+
+def _ends(steps: tuple[Step, ...], whole: Planned) -> list[int]:
+    """Numbers of steps after which the whole batch may go together again.
+
+    The last group that spills must be before; of the points behind it the ones with the least to
+    carry over are tried, and the end of the model.
+    """
+    groups, residency = whole
+    tight = max(i for i, memory in enumerate(residency.groups) if memory.moves)
+    counts, total = [], 0
+    for group in groups:
+        total += len(group.members)
+        counts.append(total)
+    last = next(i for i, step in enumerate(steps) if step.kind is StepKind.OUTPUT)
+    crossing = {end: _carried_bytes(steps, end) for end in counts[tight:] if end < last}
+    nearest = sorted(crossing, key=lambda end: (crossing[end], end))[:_BOUNDARIES]
+    return sorted({*nearest, last})
+
+
+def _carried_bytes(steps: tuple[Step, ...], end: int) -> int:
+    """Bytes of tensors that are made before step `end` and read after."""
+    made = {step.output.name: step.output.size_bytes for step in steps[:end]}
+    read = {operand.tensor for step in steps[end:] for operand in step.operands}
+    return sum(size for name, size in made.items() if name in read)
+
+
+def split_batch(steps: tuple[Step, ...], end: int, samples: int) -> tuple[Step, ...]:
+    """The steps with the first `end` of them run for `samples` at a time."""
+    total = steps[0].samples
+    starts = range(0, total, samples)
+    parts = [
+        _part(step, min(samples, total - start), f"#{start}")
+        for start in starts
+        for step in steps[:end]
+    ]
+    made = {step.output.name for step in steps[:end]}
+    names = [f"#{start}" for start in starts]
+    return (*parts, *(_joined(step, made, names) for step in steps[end:]))
+
+
+def _part(step: Step, samples: int, suffix: str) -> Step:
+    """A step for some of its samples; what is independent of the batch stays as it is."""
+    total = step.samples
+
+    def share(count: int) -> int:
+        return -(-count * samples // total)
+
+    matrix = step.matrix
+    return replace(
+        step,
+        operands=tuple(replace(o, tensor=o.tensor + suffix) for o in step.operands),
+        output=_part_tensor(step.output, share(step.output.size_bytes), samples, total, suffix),
+        matrix=None if matrix is None else _part_matrix(matrix, samples, total),
+        vector=tuple(VectorWork(v.op, share(v.elements)) for v in step.vector),
+        table_bytes=share(step.table_bytes),
+        host_bytes=share(step.host_bytes),
+        samples=samples,
+    )
+
+
+def _part_tensor(tensor: Tensor, size_bytes: int, samples: int, total: int, suffix: str) -> Tensor:
+    units = max(1, tensor.row_units * samples // total)
+    return Tensor(tensor.name + suffix, size_bytes, units, tensor.channels)
+
+
+def _part_matrix(matrix: MatrixWork, samples: int, total: int) -> MatrixWork:
+    rows = -(-matrix.rows * samples // total)
+    return replace(matrix, rows=rows, macs=matrix.macs * samples // total)
+
+
+def _joined(step: Step, made: set[str], suffixes: list[str]) -> Step:
+    """A step of the whole batch that reads the parts where it read the whole."""
+    return replace(step, operands=tuple(_operands(step, made, suffixes)))
+
+
+def _operands(step: Step, made: set[str], suffixes: list[str]) -> Iterator[Operand]:
+    for operand in step.operands:
+        if operand.tensor not in made:
+            yield operand
+            continue
+        for suffix in suffixes:
+            yield replace(operand, tensor=operand.tensor + suffix)
