@@ -20,7 +20,7 @@ _Key = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class EliminateCommon:
-    """Nodes are alike when operator, attributes and inputs are; every operator is pure."""
+    """Nodes are alike when operator, attributes, inputs and shapes are; every operator is pure."""
 
     name: ClassVar[str] = "eliminate_common"
 
@@ -52,8 +52,9 @@ class _Seen:
     def _key(self, edit: GraphEdit, node: Node) -> _Key:
         attributes = sorted((name, _frozen(value)) for name, value in node.attributes.items())
         inputs = tuple(self._identity(edit, name) for name in node.inputs)
-        present = tuple(bool(name) for name in node.outputs)
-        return (node.op, node.domain, node.opset, tuple(attributes), inputs, present)
+        # The result of a View is told by its shape alone.
+        outputs = tuple(edit.shape(name) if name else None for name in node.outputs)
+        return (node.op, node.domain, node.opset, tuple(attributes), inputs, outputs)
 
     def _identity(self, edit: GraphEdit, name: str) -> object:
         constant = edit.constant(name)

@@ -48,6 +48,16 @@ def test_constants_of_equal_bytes_but_other_type_differ() -> None:
     unchanged(PASS, sketch.graph(sketch.node("Sum", one, big, deep)))
 
 
+def test_views_of_one_value_under_different_shapes_differ() -> None:
+    sketch = Sketch()
+    x = sketch.input(2, 6)
+    ends = [
+        sketch.node("View", x, shape=shape, domain="aic") for shape in ((3, 4), (4, 3), (3, 4))
+    ]
+    graph = checked(PASS, sketch.graph(*(sketch.node("Softmax", y, axis=1) for y in ends))).graph
+    assert ops(graph)["View"] == 2
+
+
 def test_outputs_keep_their_names() -> None:
     sketch = Sketch()
     x = sketch.input(4)
