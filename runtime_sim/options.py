@@ -18,7 +18,7 @@ class RunOptions:
 
     instances: int
     set_size: int = 10
-    inferences: int = 20
+    inferences: int = 10
     threads_per_queue: int = 4
 
 

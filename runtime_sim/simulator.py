@@ -51,8 +51,11 @@ class Recording:
 class SimulatorBackend:
     """Runs programs of one device; keeps what runs of the same program share."""
 
-    def __init__(self, device: DeviceSpec, timing: TimingParams = PUBLISHED) -> None:
+    def __init__(
+        self, device: DeviceSpec, timing: TimingParams = PUBLISHED, *, merge_runs: bool = True
+    ) -> None:
         self._device = device
+        self._merge_runs = merge_runs
         self._timing = timing
         self._prepared: OrderedDict[int, tuple[Program, PreparedTasks]] = OrderedDict()
 
@@ -81,7 +84,7 @@ class SimulatorBackend:
         from runtime_sim import engine  # numba takes most of a second to import
 
         tasks = self._tasks(program)
-        parameters = host_parameters(program, options, self._timing, len(program.tasks))
+        parameters = host_parameters(program, options, self._timing, len(tasks.task))
         servers = server_rows(self._device, self._timing)
         world = engine.new_world(
             parameters, tasks.task, tasks.lists, tasks.first, tasks.end, servers
@@ -122,7 +125,7 @@ class SimulatorBackend:
         if key in self._prepared:
             self._prepared.move_to_end(key)
             return self._prepared[key][1]
-        tasks = prepare_tasks(program, self._timing)
+        tasks = prepare_tasks(program, self._timing, merge_runs=self._merge_runs)
         self._prepared[key] = (program, tasks)
         if len(self._prepared) > _PREPARED_KEPT:
             self._prepared.popitem(last=False)

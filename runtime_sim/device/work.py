@@ -41,23 +41,92 @@ class PreparedTasks:
         return len(self.first)
 
 
-def prepare_tasks(program: Program, timing: TimingParams) -> PreparedTasks:
-    """Times in picoseconds, queues by core and engine, and who waits for whom."""
+def prepare_tasks(
+    program: Program, timing: TimingParams, *, merge_runs: bool = True
+) -> PreparedTasks:
+    """Times in picoseconds, queues by core and engine, and who waits for whom.
+
+    With `merge_runs` tasks that run back to back on one engine, whatever happens elsewhere, become
+    one task: no time changes, only the number of events.
+    """
     tasks = program.tasks
     queues = program.options.num_cores * len(Engine)
     engine_of = np.asarray([ENGINE_OF[kind] for kind in TaskKind], dtype=np.int64)
     queue = tasks.core.astype(np.int64) * len(Engine) + engine_of[tasks.kind]
-    needs = np.diff(tasks.after_start)
-    waiters = np.repeat(np.arange(len(tasks), dtype=np.int64), needs)
-    following = waiters[np.argsort(tasks.after, kind="stable")]
-    next_start, queue_start = _starts(tasks.after, len(tasks)), _starts(queue, queues)
-    columns = [*_costs(tasks, timing), queue, needs, next_start[:-1], next_start[1:]]
+    own, server, size, tail = _costs(tasks, timing)
+    waits = _waits(tasks, queue, server)
+    order = np.argsort(queue, kind="stable")
+    run = _runs(order, queue, server, waits) if merge_runs else np.arange(len(tasks))
+    first, last = _run_ends(run)
+    rows = np.stack([_sums(run, own), server[last], size[last], tail[last], queue[first]], axis=1)
+    source, target = _last_of_each_queue(run[waits[0]], run[waits[1]], rows[:, 4])
+    return _prepared(rows, source, target, queues)
+
+
+def _prepared(rows: I64, source: I64, target: I64, queues: int) -> PreparedTasks:
+    count = len(rows)
+    following = target[np.argsort(source, kind="stable")]
+    next_start, queue_start = _starts(source, count), _starts(rows[:, 4], queues)
+    needs = np.bincount(target, minlength=count)
+    columns = [rows, needs[:, None], next_start[:-1, None], next_start[1:, None]]
     return PreparedTasks(
-        task=np.ascontiguousarray(np.stack(columns, axis=1)),
-        lists=np.concatenate([following, np.argsort(queue, kind="stable")]).astype(np.int64),
+        task=np.ascontiguousarray(np.concatenate(columns, axis=1)).astype(np.int64),
+        lists=np.concatenate([following, np.argsort(rows[:, 4], kind="stable")]).astype(np.int64),
         first=queue_start[:-1] + len(following),
         end=queue_start[1:] + len(following),
     )
+
+
+def _waits(tasks: Tasks, queue: I64, server: I64) -> tuple[I64, I64]:
+    """Dependencies as (earlier, later), without those that an engine's order keeps anyway."""
+    later = np.repeat(np.arange(len(tasks), dtype=np.int64), np.diff(tasks.after_start))
+    earlier = tasks.after.astype(np.int64)
+    real = (queue[earlier] != queue[later]) | (server[earlier] != _NONE)
+    return earlier[real], later[real]
+
+
+def _runs(order: I64, queue: I64, server: I64, waits: tuple[I64, I64]) -> I64:
+    """For each task the number of its run; runs are numbered by their first task."""
+    waited_for = np.zeros(len(order), dtype=bool)
+    waiting = np.zeros(len(order), dtype=bool)
+    waited_for[waits[0]], waiting[waits[1]] = True, True
+    before, after = order[:-1], order[1:]
+    joined = (queue[before] == queue[after]) & (server[before] == _NONE)
+    joined &= ~waited_for[before] & ~waiting[after]
+    heads = order[np.concatenate([[True], ~joined])]
+    member_of = np.cumsum(np.concatenate([[0], ~joined]))
+    rank = np.empty(len(heads), dtype=np.int64)
+    rank[np.argsort(heads, kind="stable")] = np.arange(len(heads))
+    run = np.empty(len(order), dtype=np.int64)
+    run[order] = rank[member_of]
+    return run
+
+
+def _run_ends(run: I64) -> tuple[I64, I64]:
+    """The first and the last task of each run; members of a run stand in order."""
+    count = int(run.max()) + 1
+    first = np.full(count, len(run), dtype=np.int64)
+    np.minimum.at(first, run, np.arange(len(run)))
+    last = np.zeros(count, dtype=np.int64)
+    np.maximum.at(last, run, np.arange(len(run)))
+    return first, last
+
+
+def _sums(run: I64, values: I64) -> I64:
+    total = np.zeros(int(run.max()) + 1, dtype=np.int64)
+    np.add.at(total, run, values)
+    return total
+
+
+def _last_of_each_queue(source: I64, target: I64, queue: I64) -> tuple[I64, I64]:
+    """Of the tasks of one queue that a task waits for, the last: the others come before it."""
+    if not len(source):
+        return source, target
+    order = np.lexsort((source, queue[source], target))
+    source, target = source[order], target[order]
+    group = np.stack([queue[source], target])
+    last = np.concatenate([np.any(group[:, 1:] != group[:, :-1], axis=0), [True]])
+    return source[last], target[last]
 
 
 def server_rows(spec: DeviceSpec, timing: TimingParams) -> I64:

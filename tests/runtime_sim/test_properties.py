@@ -108,6 +108,22 @@ def test_a_faster_ddr_never_slows_a_single_core(program: Program, options: RunOp
     assert fast_run.inferences_per_s >= slow_run.inferences_per_s * (1 - 1e-9)
 
 
+@given(program=programs(), options=RUNS)
+def test_merging_runs_changes_no_time(program: Program, options: RunOptions) -> None:
+    merged = SimulatorBackend(STD).record(program, options)
+    single = SimulatorBackend(STD, merge_runs=False).record(program, options)
+    last = merged.warmup + options.inferences
+    for mine, theirs in (
+        (merged.asked_at, single.asked_at),
+        (merged.begun_at, single.begun_at),
+        (merged.ended_at, single.ended_at),
+        (merged.done_at, single.done_at),
+    ):
+        np.testing.assert_array_equal(mine[:, :last], theirs[:, :last])
+    np.testing.assert_array_equal(merged.busy_ps, single.busy_ps)
+    assert merged.events <= single.events
+
+
 _PLAIN_RUN = """
 import pickle, sys
 import numpy as np
