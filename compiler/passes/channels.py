@@ -103,27 +103,18 @@ def absorbed(
 
     It needs constant weights to be scaled, and a bias that is constant or absent.
     """
-    old_bias, bias = "", None
-    if len(node.inputs) > 2 and node.inputs[2]:
-        old_bias = node.inputs[2]
-        bias = _bias_vector(edit, node)
-        if bias is None:
-            return None
-    weight = node.inputs[1]
-    if scale is not None:
-        constant = edit.constant(weight)
-        if constant is None:
-            return None
-        weight = _scaled_weight(edit, node, constant, scale)
-    channels = channel_count(edit, node)
-    terms = _Bias(channels, bias, node.float("beta", 1.0), scale, shift)
+    old_bias = node.inputs[2] if len(node.inputs) > 2 else ""
+    bias = _bias_vector(edit, node) if old_bias else None
+    weight = _scaled_weight(edit, node, scale) if scale is not None else node.inputs[1]
+    if not weight or (old_bias and bias is None):
+        return None
     if bias is None and shift is None:
         return replace(node, inputs=(node.inputs[0], weight))
-    name = edit.add_constant(
-        f"{old_bias or node.outputs[0]}.folded",
-        Constant(TensorType(DType.FLOAT32, (channels,)), terms.load),
-        key=terms.key,
-    )
+    channels = channel_count(edit, node)
+    terms = _Bias(channels, bias, node.float("beta", 1.0), scale, shift)
+    constant = Constant(TensorType(DType.FLOAT32, (channels,)), terms.load)
+    hint = f"{old_bias or node.outputs[0]}.folded"
+    name = edit.add_constant(hint, constant, key=terms.key)
     return _with_bias(edit, node, (node.inputs[0], weight, name))
 
 
@@ -163,12 +154,17 @@ def _with_bias(edit: GraphEdit, node: Node, inputs: tuple[str, str, str]) -> Nod
     return replace(node, op="MatMulBias", domain=INTERNAL_DOMAIN, opset=1, inputs=inputs)
 
 
-def _scaled_weight(edit: GraphEdit, node: Node, weight: Constant, scale: ChannelVector) -> str:
+def _scaled_weight(edit: GraphEdit, node: Node, scale: ChannelVector) -> str:
+    """The constant weights times `scale`; the empty string where they are computed."""
+    name = node.inputs[1]
+    weight = edit.constant(name)
+    if weight is None:
+        return ""
+
     def load() -> Array:
         values = value_of(weight)
         return (values * _spread(node, scale.load(), values.shape)).astype(values.dtype)
 
-    name = node.inputs[1]
     layout = (node.op, str(node.int("group", 1)), str(node.int("transB", 0)))
     key = "\n".join(("weight", name, scale.key, *layout))
     return edit.add_constant(f"{name}.scaled", Constant(weight.type, load), key=key)

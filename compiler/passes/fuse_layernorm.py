@@ -19,8 +19,9 @@ from compiler.passes.arithmetic import near, operands, shifted
 from compiler.passes.base import PassResult
 from compiler.passes.edit import GraphEdit, rewrite
 
-_LAYERNORM_SINCE = 17
-_RMSNORM_SINCE = 23
+_LAYERNORM = ("LayerNormalization", 17)
+_RMSNORM = ("RMSNormalization", 23)
+"""Operators and the opsets that brought them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,33 +78,24 @@ def _inverse_root_inputs(edit: GraphEdit, name: str) -> Iterator[str]:
 
 
 def _fuse(edit: GraphEdit, node: Node, value: str, variance: str) -> bool:
+    """Fuse at `node` if it normalises `value` by the root of `variance`."""
     square = _mean_square(edit, variance)
     if square is None or square.value != value:
         return False
     axis = _first_axis(edit, value, square.axes)
     if axis is None:
         return False
-    centred = _centred(edit, square)
-    source, op, since = (
-        (centred, "LayerNormalization", _LAYERNORM_SINCE)
-        if centred
-        else (value, "RMSNormalization", _RMSNORM_SINCE)
-    )
-    normalized = edit.shape(value)[axis:]
-    last, gamma = _gamma(edit, node, normalized)
-    beta = ""
-    if centred:
-        last, beta = _beta(edit, last, normalized)
-    if not gamma:
-        gamma = edit.add_constant(
-            f"{node.name}.ones", _filled(1.0, normalized), key=f"ones{normalized}"
-        )
+    normalized, source = edit.shape(value)[axis:], _centred(edit, square)
+    last, gamma = _parameter(edit, node, "Mul", normalized)
+    last, beta = _parameter(edit, last, "Add", normalized) if source else (last, "")
+    parameters = (gamma or _ones(edit, node, normalized), beta)
+    op, since = _LAYERNORM if source else _RMSNORM
     fused = replace(
         last,
         op=op,
         domain="",
         opset=max(node.opset, since),
-        inputs=(source, gamma, beta) if beta else (source, gamma),
+        inputs=(source or value, *filter(None, parameters)),
         attributes={"axis": axis - len(edit.shape(value)), "epsilon": square.epsilon},
     )
     edit.substitute(last, fused)
@@ -157,20 +149,14 @@ def _centred(edit: GraphEdit, square: _Square) -> str:
     return source if _kept_axes(edit, mean) == square.axes else ""
 
 
-def _gamma(edit: GraphEdit, node: Node, normalized: tuple[int, ...]) -> tuple[Node, str]:
-    user = edit.only_user(node.outputs[0], "Mul")
-    return _parameter(edit, node, user, normalized)
-
-
-def _beta(edit: GraphEdit, node: Node, normalized: tuple[int, ...]) -> tuple[Node, str]:
-    user = edit.only_user(node.outputs[0], "Add")
-    return _parameter(edit, node, user, normalized)
-
-
 def _parameter(
-    edit: GraphEdit, node: Node, user: Node | None, normalized: tuple[int, ...]
+    edit: GraphEdit, node: Node, op: str, normalized: tuple[int, ...]
 ) -> tuple[Node, str]:
-    """(user, its constant operand in the normalised shape), or (node, '') where it has none."""
+    """The node behind `node` that applies a constant per normalised element, and that constant.
+
+    (node, '') where the result is not read by such a node alone.
+    """
+    user = edit.only_user(node.outputs[0], op)
     if user is None or edit.shape(user.outputs[0]) != edit.shape(node.outputs[0]):
         return node, ""
     for value, name in operands(user):
@@ -200,6 +186,7 @@ def _reshaped(edit: GraphEdit, name: str, constant: Constant, shape: tuple[int, 
     return edit.add_constant(f"{name}.normalized", shaped, key=f"{name}{shape}")
 
 
-def _filled(value: float, shape: tuple[int, ...]) -> Constant:
+def _ones(edit: GraphEdit, node: Node, shape: tuple[int, ...]) -> str:
     type_ = TensorType(DType.FLOAT32, shape)
-    return Constant(type_, lambda: np.full(shape, value, dtype=np.float32))
+    ones = Constant(type_, lambda: np.ones(shape, dtype=np.float32))
+    return edit.add_constant(f"{node.outputs[0]}.ones", ones, key=f"ones{shape}")

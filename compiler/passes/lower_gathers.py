@@ -33,24 +33,14 @@ class LowerGathers:
 
 
 def _lower(edit: GraphEdit, node: Node) -> None:
-    data, name = node.inputs
-    shape, out = edit.shape(data), node.outputs[0]
+    data, out = node.inputs[0], node.outputs[0]
+    shape = edit.shape(data)
     axis = node.int("axis", 0) % len(shape)
-    indices = edit.ints(name)
-    if edit.constant(data) is not None or not indices:
+    run = _run(edit.ints(node.inputs[1]), shape[axis])
+    if run is None or edit.constant(data) is not None:
         return
-    first = indices[0] % shape[axis]
-    if tuple(i % shape[axis] for i in indices) != tuple(range(first, first + len(indices))):
-        return
-    cut = (*shape[:axis], len(indices), *shape[axis + 1 :])
-    bounds = tuple(_integer(edit, node, value) for value in (first, first + len(indices), axis))
-    sliced = replace(
-        node,
-        op="Slice",
-        opset=max(node.opset, _SLICE_SINCE),
-        inputs=(data, *bounds),
-        attributes={},
-    )
+    cut = (*shape[:axis], len(run), *shape[axis + 1 :])
+    sliced = _slice(edit, node, run, axis)
     if cut == edit.shape(out):
         edit.substitute(node, sliced)
         return
@@ -60,6 +50,26 @@ def _lower(edit: GraphEdit, node: Node) -> None:
         node, op="View", domain=INTERNAL_DOMAIN, opset=1, inputs=(value,), attributes={}
     )
     edit.substitute(node, before, view)
+
+
+def _run(indices: tuple[int, ...] | None, extent: int) -> range | None:
+    """The adjacent positions that constant indices pick in order; they may count from the end."""
+    if not indices:
+        return None
+    picked = [index % extent for index in indices]
+    run = range(picked[0], picked[0] + len(picked))
+    return run if picked == list(run) else None
+
+
+def _slice(edit: GraphEdit, node: Node, run: range, axis: int) -> Node:
+    bounds = (_integer(edit, node, value) for value in (run.start, run.stop, axis))
+    return replace(
+        node,
+        op="Slice",
+        opset=max(node.opset, _SLICE_SINCE),
+        inputs=(node.inputs[0], *bounds),
+        attributes={},
+    )
 
 
 def _integer(edit: GraphEdit, node: Node, value: int) -> str:
