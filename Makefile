@@ -7,6 +7,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
+# Without caches of bytecode every start of the tool would compile its libraries again.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -67,8 +69,7 @@ clean: ## remove outputs and caches; the environment stays
 	@find compiler configurator runtime_sim studies tests -name __pycache__ -prune -exec rm -rf {} +
 
 # $(call install,WHAT,REQUIREMENT): of pip's output only errors and downloads worth a wait are shown.
-# Byte-compiling here, on all cores and without test suites, is faster than pip's own, and keeps
-# start-up fast where Python may not write caches.
+# pip's own byte-compiling takes longer than the rest: what runs is compiled as it is loaded.
 define install
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { $(check_python); \
 		echo "Making a virtual environment in $(VENV)"; $(PYTHON) -m venv --clear $(VENV); }
@@ -78,7 +79,6 @@ define install
 		| tee $(VENV)/install.log \
 		| awk '/^ +Downloading .* MB\)$$|^ *ERROR|^ *error:/ { print; fflush() }' \
 		|| { echo "make: the installation failed; all of pip's output is in $(VENV)/install.log" >&2; exit 1; }
-	@$(BIN)/python -m compileall -q -j 0 -x '/(tests?|pip|setuptools)/' $(VENV)/lib >/dev/null || true
 endef
 
 define check_python
@@ -93,4 +93,6 @@ $(RUNTIME): pyproject.toml constraints.txt
 
 $(DEV): pyproject.toml constraints.txt
 	$(call install,the packages and the development tools,'.[dev]')
+	@echo "Compiling to bytecode, so that every start is quick"
+	@$(BIN)/python -m compileall -q -j 0 -x '/(tests?|pip|setuptools)/' $(VENV)/lib >/dev/null || true
 	@touch $(RUNTIME) $@
