@@ -36,7 +36,8 @@ class TpeSearcher(PointSearcher):
     """Optuna's TPE over the indices of the space.
 
     A proposal that was told before is answered with what was told, and TPE is asked again; after
-    `MOST_DUPLICATES` in a row the unvisited point nearest to the last one is taken.
+    `MOST_DUPLICATES` in a row, or as many as there are points left, the unvisited point nearest to
+    the last one is taken.
     """
 
     def __init__(self, space: SearchSpace, workflow: Workflow, seed: int) -> None:
@@ -46,7 +47,8 @@ class TpeSearcher(PointSearcher):
 
     def _propose(self) -> Point:
         study, distributions = self._study(), _distributions(self._space)
-        for _ in range(MOST_DUPLICATES):
+        # The fewer points are left, the less it matters which of them comes first.
+        for _ in range(min(MOST_DUPLICATES, self._space.size - len(self._told))):
             trial = study.ask(distributions)
             point = tuple(int(trial.params[axis]) for axis in AXES)
             if point not in self._told:
