@@ -159,9 +159,9 @@ class _Emitter:
         for name in memory.reload:
             self._reload(layer, name)
         barriers = self._exchanges(layer, group)
-        for member in group.members:
+        for number, member in enumerate(group.members):
             tiles: dict[int, list[int]] = {core: [] for core in range(group.split.cores)}
-            self.made[member.step.output.name] = _Made(group.tiling, tiles)
+            self.made[member.step.output.name] = _Made(group.tiling_of(number), tiles)
         for tile in range(group.tiling.count):
             for core in range(group.split.cores):
                 self._tile(index, group, memory, core, tile, barriers)
@@ -265,6 +265,9 @@ class _Emitter:
     ) -> None:
         streams = self._stream_in(index, group, memory, core, tile)
         for number, member in enumerate(group.members):
+            first, pieces = _taken(group, number, tile)
+            if not pieces:
+                continue
             layer = self.first_layer[index] + number
             after = [
                 barriers.get((number, operand.tensor), -1)
@@ -276,9 +279,9 @@ class _Emitter:
             if key in self.loaded:
                 after.append(self.loaded[key][core])
             after += self._fetch(layer, group, member, core, tile)
-            done = self._compute(layer, group, member, core, tile, after)
+            done = self._compute(layer, group, member, core, (first, pieces), after)
             self.made[member.step.output.name].tiles[core].append(done)
-            self._leave(layer, group, member, memory, core, tile, done)
+            self._leave(layer, group, member, memory, core, (first, pieces), done)
 
     def _ready(self, group: Group, operand: Operand, core: int, tile: int) -> int:
         """The task after which the operand's part for this tile is there."""
@@ -333,16 +336,16 @@ class _Emitter:
         group: Group,
         member: PlannedStep,
         core: int,
-        tile: int,
+        taken: tuple[int, int],
         after: list[int],
     ) -> int:
         if member.step.matrix is not None:
-            work = _matrix_piece(group, member, core, tile)
+            work = _matrix_piece(group, member, core, taken[0])
             return self.columns.add(TaskKind.MATMUL, core, layer, work, after)
         parts = [(vector.elements, int(vector.op)) for vector in member.step.vector] or [(0, 0)]
         done = -1
         for elements, op in parts:
-            share = piece(group.split.core_part(elements, core), group.tiling.count, tile)
+            share = piece(group.split.core_part(elements, core), group.tiling.count, *taken)
             done = self.columns.add(TaskKind.VECTOR, core, layer, (share, op, 2, 0), after)
             after = [done]
         return done
@@ -354,22 +357,32 @@ class _Emitter:
         member: PlannedStep,
         memory: GroupMemory,
         core: int,
-        tile: int,
+        taken: tuple[int, int],
         done: int,
     ) -> None:
         name = member.step.output.name
         if member.step.kind is StepKind.OUTPUT:
             share = group.split.core_part(member.step.host_bytes, core)
-            size = piece(share, group.tiling.count, tile)
+            size = piece(share, group.tiling.count, *taken)
             self.columns.add(TaskKind.WRITE, core, layer, (size, 0, 0, 0), [done])
         elif name in memory.write_back:
-            size = piece(self.share[name], group.tiling.count, tile)
+            size = piece(self.share[name], group.tiling.count, *taken)
             task = self.columns.add(TaskKind.WRITE, core, layer, (size, 0, 0, 0), [done])
             self.written.setdefault(name, {})[core] = task
             self._count_spill(layer, size)
 
     def _count_spill(self, layer: int, size_bytes: int) -> None:
         self.spilled[layer] = self.spilled.get(layer, 0) + size_bytes
+
+
+def _taken(group: Group, number: int, tile: int) -> tuple[int, int]:
+    """The tiles that a member works on at this tile: the first, and how many (0: none yet)."""
+    if group.members[number].step.matrix is not None or group.stride == 1:
+        return tile, 1
+    within = tile % group.stride
+    if within < group.stride - 1 and tile < group.tiling.count - 1:
+        return tile, 0
+    return tile - within, within + 1
 
 
 def _matrix_piece(

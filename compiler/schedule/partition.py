@@ -3,9 +3,9 @@
 A batch of at least as many samples as there are cores is dealt out in whole samples: nothing to
 exchange, but where it does not divide evenly the fullest core sets the pace. (The published
 sweeps of real cards say so: BERT-base at batch 16 runs on 12 cores at two thirds of the rate per
-core that it has on 8.) Fewer samples than cores are cut into lines, laid end to end. Output channels may be
-divided as well (`mos`): each core then holds fewer weights, but the next operator must gather all
-channels first.
+core that it has on 8.) Fewer samples than cores are cut into lines, laid end to end. Output
+channels may be divided as well (`mos`): each core then holds fewer weights, but the next operator
+must gather all channels first.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ from functools import lru_cache
 
 from compiler.schedule.cost import matrix_cycles, transfer_cycles
 from compiler.schedule.steps import BLOCK, Access, MatrixWork, Operand, Step, StepKind
+
+
+GATHER_BYTES = 2 << 20
+"""assumed: a quarter of VTCM is the most that an unasked channel split may fill with gathered
+input; the rest must hold weights and the split output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,13 @@ def _matrix_split(
     if cluster.mos is not None:
         wanted = max(split.channels for split in options if split.channels <= cluster.mos)
         return next(split for split in options if split.channels == wanted)
-    return min(options, key=lambda split: _split_cycles(work, weight_bytes, split, cluster))
+    roomy = [s for s in options if s.channels == 1 or _gathered_bytes(work, s) <= GATHER_BYTES]
+    return min(roomy, key=lambda split: _split_cycles(work, weight_bytes, split, cluster))
+
+
+def _gathered_bytes(work: MatrixWork, split: Split) -> int:
+    """Bytes of input that each core of a channel split must hold: all channels of its rows."""
+    return split.largest(work.rows) * work.inputs * 2
 
 
 def _split_cycles(work: MatrixWork, weight_bytes: int, split: Split, cluster: Cluster) -> float:

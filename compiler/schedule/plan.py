@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from compiler.schedule.partition import Cluster, Exchange, Split, choose_split, exchange_for
 from compiler.schedule.steps import Access, Step, StepKind
-from compiler.schedule.tiling import Tiling, tile_matrix, tile_streamed, tile_vector
+from compiler.schedule.tiling import Tiling, tile_matrix, tile_streamed, tile_vector, vector_stride
 
 DEFAULT_OLS = 2
 """What an unset ols means here: the vendor's own searches end at 2 or 3 almost everywhere
@@ -54,11 +54,15 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Steps that run tile by tile; `internal` are the tensors that no other group reads."""
+    """Steps that run tile by tile; `internal` are the tensors that no other group reads.
+
+    The vector steps behind a product take `stride` of its tiles at a time.
+    """
 
     members: tuple[PlannedStep, ...]
     tiling: Tiling
     internal: frozenset[str]
+    stride: int = 1
 
     @property
     def name(self) -> str:
@@ -69,6 +73,13 @@ class Group:
     def split(self) -> Split:
         """The division over cores that all members have."""
         return self.members[0].split
+
+    def tiling_of(self, number: int) -> Tiling:
+        """The tiles in which a member's output comes."""
+        if self.members[number].step.matrix is not None or self.stride == 1:
+            return self.tiling
+        strides = -(-self.tiling.count // self.stride)
+        return Tiling(1, strides) if self.tiling.channels > 1 else Tiling(strides)
 
     def external(self) -> frozenset[str]:
         """Tensors that other groups made."""
@@ -86,17 +97,26 @@ class Group:
         return tuple(m for m in self.members if m.step.output.name not in self.internal)
 
     def tile_peak_bytes(self) -> int:
-        """Most bytes that internal tensors take at a time, over one tile of one core."""
+        """Most bytes that internal tensors take at a time on one core.
+
+        The first member's output exists twice, because its engine goes on with the next tile;
+        the vector steps behind it run one after the other and work in place where they can.
+        """
         last = {o.tensor: i for i, m in enumerate(self.members) for o in m.step.operands}
         live: dict[str, int] = {}
         peak = 0
         for index, member in enumerate(self.members):
+            live = {tensor: size for tensor, size in live.items() if last[tensor] > index}
             name = member.step.output.name
             if name in self.internal:
-                live[name] = -(-member.core_output_bytes // self.tiling.count)
+                live[name] = self._tile_bytes(member)
             peak = max(peak, sum(live.values()))
-            live = {tensor: size for tensor, size in live.items() if last[tensor] > index}
-        return peak
+        first = self.members[0]
+        ahead = self.tiling.count > self.stride and first.step.output.name in self.internal
+        return peak + (self._tile_bytes(first) if ahead else 0)
+
+    def _tile_bytes(self, member: PlannedStep) -> int:
+        return -(-member.core_output_bytes * self.stride // self.tiling.count)
 
     def chunk_bytes(self, member: PlannedStep) -> int:
         """Bytes of a member's weights that one tile needs on one core."""
@@ -105,7 +125,7 @@ class Group:
 
     def streamed(self, core_bytes: int) -> Group:
         """The group with finer tiles, for an input of `core_bytes` that only passes through."""
-        return replace(self, tiling=tile_streamed(self.tiling, core_bytes))
+        return replace(self, tiling=tile_streamed(self.tiling, core_bytes), stride=1)
 
 
 def plan_groups(steps: tuple[Step, ...], cluster: Cluster, ols: int | None) -> tuple[Group, ...]:
@@ -121,8 +141,10 @@ def plan_groups(steps: tuple[Step, ...], cluster: Cluster, ols: int | None) -> t
         before = groups[-1].tiling if groups else None
         tiling = _tiling(planned[start], before, ols or DEFAULT_OLS)
         end = _group_end(planned, start, tiling)
-        members = planned[start:end]
-        groups.append(Group(tuple(members), tiling, _internal(members, start, end, readers)))
+        members = tuple(planned[start:end])
+        internal = _internal(members, start, end, readers)
+        stride = _stride(members, tiling, ols or DEFAULT_OLS)
+        groups.append(Group(members, tiling, internal, stride))
         start = end
     return tuple(groups)
 
@@ -176,8 +198,14 @@ def _joins(plan: PlannedStep, first: PlannedStep, made: set[str], tiling: Tiling
     return bool(inside) and all(operand.access in local for operand in inside)
 
 
+def _stride(members: tuple[PlannedStep, ...], tiling: Tiling, ols: int) -> int:
+    if members[0].step.matrix is None or len(members) == 1:
+        return 1
+    return vector_stride(max(m.core_output_bytes for m in members[1:]), tiling, ols)
+
+
 def _internal(
-    members: list[PlannedStep], start: int, end: int, readers: dict[str, list[int]]
+    members: tuple[PlannedStep, ...], start: int, end: int, readers: dict[str, list[int]]
 ) -> frozenset[str]:
     names = (member.step.output.name for member in members)
     return frozenset(

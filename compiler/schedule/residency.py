@@ -193,7 +193,7 @@ class _Planner:
     def _fixed_bytes(self, group: Group) -> int:
         """Bytes that a group needs whatever is evicted: gathered parts, tiles, weights."""
         gathered = sum(member.core_gather_bytes for member in group.members)
-        tiles = group.tile_peak_bytes() * min(2, group.tiling.count)
+        tiles = group.tile_peak_bytes()
         return gathered + tiles + (_ring_bytes(group) if self.rings else 0)
 
     def _overlaid_bytes(self, index: int, group: Group) -> int:
