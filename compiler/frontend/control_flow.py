@@ -23,7 +23,7 @@ _MAX_UNROLLED_CALLS = 100_000
 # Since this opset, Unsqueeze takes its axes as an operand (ONNX changelog, opset 13).
 _AXES_OPERAND_OPSET = 13
 
-CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+_CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +32,11 @@ class Expansion:
 
     calls: tuple[Call, ...]
     constants: Mapping[str, Constant] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def is_control_flow(call: Call) -> bool:
+    """Whether the call runs bodies instead of computing something by itself."""
+    return call.op in _CONTROL_FLOW and not call.domain
 
 
 def expand(call: Call, value_of: ValueOf) -> Expansion:
@@ -60,26 +65,15 @@ def _branch(call: Call, value_of: ValueOf) -> Expansion:
             "resolved: export the model for one branch"
         )
     attribute = "then_branch" if _single(call, condition) else "else_branch"
-    body = call.bodies.get(attribute)
-    if body is None or body.inputs or len(body.outputs) != len(call.outputs):
-        raise ModelError(
-            f"{call.label} has no {attribute} without inputs and with {len(call.outputs)} outputs"
-        )
-    return _instance(call, body, f"{call.name}/{attribute}/", {}, call.outputs)
+    body = _body(call, attribute, inputs=0, least_outputs=len(call.outputs))
+    left_out = ("",) * (len(body.outputs) - len(call.outputs))
+    return _instance(call, body, f"{call.name}/{attribute}/", {}, (*call.outputs, *left_out))
 
 
 def _unrolled(call: Call, value_of: ValueOf) -> Expansion:
-    body = call.bodies.get("body")
     carried = call.inputs[2:]
-    if (
-        body is None
-        or len(body.inputs) != len(carried) + 2
-        or len(body.outputs) != len(call.outputs) + 1
-    ):
-        raise ModelError(
-            f"{call.label} has no body with {len(carried) + 2} inputs and "
-            f"{len(call.outputs) + 1} outputs"
-        )
+    least_outputs = max(len(call.outputs), len(carried)) + 1
+    body = _body(call, "body", inputs=len(carried) + 2, least_outputs=least_outputs)
     trips = _trips(call, body, value_of)
     constants: dict[str, Constant] = {}
     calls: list[Call] = []
@@ -98,6 +92,15 @@ def _unrolled(call: Call, value_of: ValueOf) -> Expansion:
         scans.append(scanned)
     calls.extend(_results(call, carried, scans))
     return Expansion(tuple(calls), constants)
+
+
+def _body(call: Call, attribute: str, *, inputs: int, least_outputs: int) -> Body:
+    body = call.bodies.get(attribute)
+    if body is None or len(body.inputs) != inputs or len(body.outputs) < least_outputs:
+        raise ModelError(
+            f"{call.label} has no {attribute} with {inputs} inputs and {least_outputs} outputs"
+        )
+    return body
 
 
 def _trips(call: Call, body: Body, value_of: ValueOf) -> int:

@@ -10,7 +10,7 @@ from onnx import ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto
 
 from compiler.errors import ModelError, UnsupportedError
 from compiler.frontend.calls import Call
-from compiler.frontend.tensors import elem_type_of, numpy_dtype, type_of_array
+from compiler.frontend.tensors import dtype_of, elem_type_of, numpy_dtype, type_of_array
 from compiler.ir.dtypes import DType
 from compiler.ir.graph import Array
 
@@ -144,15 +144,18 @@ def _slice(call: Call, operands: tuple[Array, ...]) -> Array:
 
 
 def _slice_of(start: int, end: int, step: int, extent: int) -> slice:
-    """ONNX clamps an end below -extent to before the first element, numpy wraps it."""
-    if step < 0 and end < -extent:
-        return slice(start, None, step)
-    return slice(start, end, step)
+    """The cut with both ends clamped as the ONNX text of Slice says, which numpy does not do."""
+    first = start + extent if start < 0 else start
+    last = end + extent if end < 0 else end
+    if step > 0:
+        return slice(max(first, 0), max(last, 0), step)
+    first, last = min(max(first, 0), extent - 1), max(last, -1)
+    return slice(first, None if last == -1 else last, step)
 
 
 def _cast(call: Call, operands: tuple[Array, ...]) -> Array:
-    dtype = next((d for d in DType if elem_type_of(d) == _int(call, "to", 0)), None)
-    if dtype is None or DType.STRING in (dtype, type_of_array(operands[0]).dtype):
+    dtype = dtype_of(_int(call, "to", 0), call.label)
+    if DType.STRING in (dtype, type_of_array(operands[0]).dtype):
         return _reference(call, operands)[0]
     return operands[0].astype(numpy_dtype(dtype))
 

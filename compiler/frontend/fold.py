@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compiler.errors import ModelError
 from compiler.frontend.calls import Call
 from compiler.frontend.evaluate import evaluate
 from compiler.ir.graph import Array, Constant, value_of
@@ -13,11 +14,15 @@ Results = dict[int, tuple[Array, ...]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Folded:
-    """A `Constant.load` that evaluates a call on constants; `output` counts those not left out."""
+    """A `Constant.load` that evaluates a call on constants.
+
+    `output` counts the outputs that are not left out, `shape` is the shape of that one.
+    """
 
     call: Call
     operands: tuple[Constant | None, ...]
     output: int
+    shape: tuple[int, ...]
 
     def __call__(self) -> Array:
         """The values; evaluates what they depend on, each call once, and keeps nothing."""
@@ -31,7 +36,13 @@ class Folded:
             else:
                 last = waiting.pop()
                 results[id(last.call)] = last.evaluated(results)
-        return results[id(self.call)][self.output]
+        result = results[id(self.call)][self.output]
+        if result.shape != self.shape:
+            raise ModelError(
+                f"{self.call.label} folds to shape {list(result.shape)}, inferred was "
+                f"{list(self.shape)}; fold it before the export"
+            )
+        return result
 
     @property
     def largest_elements(self) -> int:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from compiler.errors import ModelError, UnsupportedError
 from compiler.frontend.calls import Call
-from compiler.frontend.control_flow import CONTROL_FLOW, expand
+from compiler.frontend.control_flow import expand, is_control_flow
 from compiler.frontend.model import OnnxModel, Prepared, batch_symbol_of, prepared
 from compiler.frontend.order import live
 from compiler.frontend.rebatch import rebatched
@@ -75,7 +75,7 @@ def _of_batch(start: Prepared, bound: Bound, batch_size: int) -> Bound:
 
 
 def _check_supported(call: Call, walk: Walk) -> None:
-    if call.op in CONTROL_FLOW and not call.domain:
+    if is_control_flow(call):
         expand(call, walk.small_value)
     check_known(call)
     row = find(call.domain, call.op)

@@ -128,6 +128,9 @@ def _infer(
 ) -> tuple[Inferred, ...]:
     schema = defs.get_schema(signature.op, signature.opset, signature.domain)
     node = _node(signature)
+    if schema.deprecated:
+        # GroupNormalization below opset 21 is; the inference would refuse it.
+        return tuple((0, None) for name in node.output if name)
     outputs = shape_inference.infer_node_outputs(
         schema,
         node,

@@ -95,7 +95,12 @@ def numpy_dtype(dtype: DType) -> np.dtype[np.generic]:
 
 def type_of_array(array: Array) -> TensorType:
     """The tensor type of a numpy array."""
-    dtype = DType.STRING if array.dtype.kind in "OUST" else _DTYPES_BY_NUMPY[array.dtype]
+    dtype = DType.STRING if array.dtype.kind in "OUST" else _DTYPES_BY_NUMPY.get(array.dtype)
+    if dtype is None:
+        raise UnsupportedError(
+            f"a folded value has element type {array.dtype}, which is not supported; "
+            "convert it to float32"
+        )
     return TensorType(dtype, array.shape)
 
 

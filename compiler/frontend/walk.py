@@ -10,7 +10,7 @@ import numpy as np
 
 from compiler.errors import UnsupportedError
 from compiler.frontend.calls import Call
-from compiler.frontend.control_flow import CONTROL_FLOW, Expansion, expand, is_decided
+from compiler.frontend.control_flow import Expansion, expand, is_control_flow, is_decided
 from compiler.frontend.evaluate import RANDOM, evaluate, has_fast_form, result_elements
 from compiler.frontend.fold import Folded
 from compiler.frontend.shapes import check_arity, infer, may_decide_a_shape
@@ -52,7 +52,7 @@ class Walk:
         while waiting:
             call = waiting.pop()
             check_arity(call)
-            if call.op in CONTROL_FLOW and is_decided(call, self.small_value):
+            if is_control_flow(call) and is_decided(call, self.small_value):
                 waiting.extend(reversed(self._expanded(call)))
             elif not self._folded(call):
                 on_runtime(call)
@@ -107,10 +107,12 @@ class Walk:
             self.define(call.outputs[0], call.literal)
         elif call.op in _OF_TYPE and not call.domain:
             return self._folded_by_type(call)
-        elif call.op in CONTROL_FLOW or not all(n in self.constants for n in call.inputs if n):
+        elif is_control_flow(call) or not all(n in self.constants for n in call.inputs if n):
             return False
         elif call.op in RANDOM:
             raise UnsupportedError(f"{call.label} gives random values; make them an input")
+        elif call.bodies:
+            raise UnsupportedError(f"{call.label} has a body, which is not evaluated; inline it")
         else:
             self._fold(call)
         return True
@@ -132,7 +134,7 @@ class Walk:
         if has_fast_form(call, values) and result_elements(call, values) <= SMALL_ELEMENTS:
             (result,) = evaluate(call, values)
             self.define(call.outputs[0], literal(result))
-        elif call.op == "Identity" and operands[0] is not None:
+        elif call.op == "Identity" and not call.domain and operands[0] is not None:
             self.define(call.outputs[0], operands[0])
         else:
             self._fold_later(call, operands, self.inferred(call))
@@ -141,7 +143,7 @@ class Walk:
         self, call: Call, operands: tuple[Constant | None, ...], results: dict[str, TensorType]
     ) -> None:
         for at, (name, result) in enumerate(results.items()):
-            self.define(name, Constant(result, Folded(call, operands, at)))
+            self.define(name, Constant(result, Folded(call, operands, at, result.shape)))
 
 
 def _of_shape(call: Call, shape: tuple[int, ...]) -> Array:
