@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from compiler.schedule.cost import matrix_cycles, transfer_cycles
-from compiler.schedule.steps import BLOCK, Access, MatrixWork, Operand, Step, StepKind
-
+from compiler.schedule.steps import BLOCK, Access, MatrixWork, Operand, Step, StepKind, Tensor
 
 GATHER_BYTES = 2 << 20
 """assumed: a quarter of VTCM is the most that an unasked channel split may fill with gathered
@@ -88,14 +87,16 @@ class Cluster:
     multicast_weights: bool
 
 
-def choose_split(step: Step, held: Split | None, row_units: int, cluster: Cluster) -> Split:
-    """The division of `step`, whose first operand is `held` so and can be cut in `row_units`."""
+def choose_split(step: Step, held: Split | None, source: Tensor | None, cluster: Cluster) -> Split:
+    """The division of `step`, whose first operand is `source` and is `held` so."""
     work = step.matrix
+    row_units = max(step.output.row_units, source.row_units if source else 1)
     if work is None or not step.weight_bytes:
         return _rows_split(held, row_units, step.samples, cluster)
     if work.channelwise and held is not None and held.channels > 1:
         return _rows_split(held, row_units, step.samples, cluster)
-    return _matrix_split(work, step.weight_bytes, row_units, step.samples, cluster)
+    input_bytes = source.size_bytes if source else 0
+    return _matrix_split(work, step.weight_bytes, input_bytes, row_units, step.samples, cluster)
 
 
 def _rows_split(held: Split | None, row_units: int, samples: int, cluster: Cluster) -> Split:
@@ -112,7 +113,12 @@ def _split(cores: int, channels: int, row_units: int, samples: int) -> Split:
 
 @lru_cache(maxsize=65536)
 def _matrix_split(
-    work: MatrixWork, weight_bytes: int, row_units: int, samples: int, cluster: Cluster
+    work: MatrixWork,
+    weight_bytes: int,
+    input_bytes: int,
+    row_units: int,
+    samples: int,
+    cluster: Cluster,
 ) -> Split:
     options = [
         _split(cluster.num_cores, channels, row_units, samples)
@@ -123,13 +129,8 @@ def _matrix_split(
     if cluster.mos is not None:
         wanted = max(split.channels for split in options if split.channels <= cluster.mos)
         return next(split for split in options if split.channels == wanted)
-    roomy = [s for s in options if s.channels == 1 or _gathered_bytes(work, s) <= GATHER_BYTES]
+    roomy = [s for s in options if s.channels == 1 or s.largest(input_bytes) <= GATHER_BYTES]
     return min(roomy, key=lambda split: _split_cycles(work, weight_bytes, split, cluster))
-
-
-def _gathered_bytes(work: MatrixWork, split: Split) -> int:
-    """Bytes of input that each core of a channel split must hold: all channels of its rows."""
-    return split.largest(work.rows) * work.inputs * 2
 
 
 def _split_cycles(work: MatrixWork, weight_bytes: int, split: Split, cluster: Cluster) -> float:

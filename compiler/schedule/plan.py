@@ -153,8 +153,8 @@ def _splits(steps: tuple[Step, ...], cluster: Cluster) -> list[PlannedStep]:
     made: dict[str, PlannedStep] = {}
     for step in steps:
         first = made[step.operands[0].tensor] if step.operands else None
-        units = max(step.output.row_units, first.step.output.row_units if first else 1)
-        split = choose_split(step, first.split if first else None, units, cluster)
+        held, source = (first.split, first.step.output) if first else (None, None)
+        split = choose_split(step, held, source, cluster)
         exchanges = tuple(
             exchange_for(
                 step,
