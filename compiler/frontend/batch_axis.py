@@ -81,16 +81,10 @@ def batch_axis(use: Use) -> Axis:
 
 
 def _elementwise(use: Use) -> Axis:
+    """Operands that broadcast; one with an extent per sample shows in the result's shape."""
     rank = len(use.results[0].shape)
     aligned = {axis + rank - use.rank(at) for at, axis in enumerate(use.axes) if axis is not None}
-    if len(aligned) != 1:
-        return None
-    axis = aligned.pop()
-    for at, own in enumerate(use.axes):
-        extent = use.extent(at, axis - rank + use.rank(at))
-        if extent != (1 if own is None else use.results[0].shape[axis]):
-            return None
-    return axis
+    return aligned.pop() if len(aligned) == 1 else None
 
 
 def _reshaped(use: Use) -> Axis:
@@ -187,16 +181,9 @@ def _cum_sum(use: Use) -> Axis:
 
 def _matmul(use: Use) -> Axis:
     left, right = use.axes
-    rank = len(use.results[0].shape)
     if min(use.rank(0), use.rank(1)) < 2 or left == use.rank(0) - 1 or right == use.rank(1) - 2:
         return None
-    aligned = {axis + rank - use.rank(at) for at, axis in enumerate(use.axes) if axis is not None}
-    if len(aligned) != 1:
-        return None
-    axis = aligned.pop()
-    if axis < rank - 2:
-        return _elementwise(use)
-    return axis if left is None or right is None else None
+    return _elementwise(use)
 
 
 def _gemm(use: Use) -> Axis:

@@ -149,8 +149,7 @@ def _slice_of(start: int, end: int, step: int, extent: int) -> slice:
     last = end + extent if end < 0 else end
     if step > 0:
         return slice(max(first, 0), max(last, 0), step)
-    first, last = min(max(first, 0), extent - 1), max(last, -1)
-    return slice(first, None if last == -1 else last, step)
+    return slice(max(first, 0), last if last >= 0 else None, step)
 
 
 def _cast(call: Call, operands: tuple[Array, ...]) -> Array:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -185,7 +186,13 @@ def test_big_weights_stay_in_the_file_and_have_their_values(tmp_path: Path) -> N
     proto.graph.initializer.append(numpy_helper.from_array(random((1301,), 1), "b"))
     proto.graph.output[0].name = "z"
     path = saved(tmp_path, proto)
-    model = load_model(path)
+    tracemalloc.start()
+    try:
+        model = load_model(path)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < values.nbytes / 4
     assert model.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     graph = bind(model, batch_size=3)
     np.testing.assert_array_equal(value_of(graph.constants["w"]), values)

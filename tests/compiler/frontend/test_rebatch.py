@@ -116,6 +116,12 @@ _MIXED = (
         opset=11,
     ),
     Fixed(
+        "an old Softmax over all axes from the channels on",
+        "g (float[1,2,3] x) => (float[1,2,3] y) { t = Transpose <perm: ints = [1, 2, 0]> (x) "
+        "s = Softmax <axis: int = 1> (t) y = Transpose <perm: ints = [2, 0, 1]> (s) }",
+        opset=11,
+    ),
+    Fixed(
         "weights for each sample of the batch",
         "g (float[2,3] x) => (float[2,3] y) <float[2,1] w = {1, 2}> { y = Mul (x, w) }",
         batch=2,
@@ -150,6 +156,12 @@ _MIXED = (
     Fixed(
         "samples multiplied with each other",
         "g (float[2,3] x) => (float[2,2] y) { t = Transpose (x) y = MatMul (x, t) }",
+        batch=2,
+    ),
+    Fixed(
+        "a product over the batch that every sample uses",
+        "g (float[2,3] x) => (float[2,3] y) "
+        "{ t = Transpose (x) c = MatMul (t, x) y = MatMul (x, c) }",
         batch=2,
     ),
     Fixed(

@@ -103,6 +103,17 @@ def test_without_any_declared_dim_the_first_is_the_batch() -> None:
     assert graph.types["y"].shape == (4, 3, 8)
 
 
+def test_an_open_batch_is_the_models_own_and_not_a_fixed_one(tmp_path: Path) -> None:
+    body = (
+        "g (float[n,3] x) => (float[n,3] y) "
+        "{ m = ReduceMean <axes: ints = [0]> (x) y = Sub (x, m) }"
+    )
+    proto = model_of(body)
+    proto.graph.input[0].type.tensor_type.shape.dim[0].ClearField("dim_param")
+    graph = bind(load_model(saved(tmp_path, proto)), batch_size=4, input_shapes=(("x", (1, 3)),))
+    assert graph.types["y"].shape == (4, 3)
+
+
 @pytest.mark.parametrize(
     ("name", "shape", "says"),
     [
