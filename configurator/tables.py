@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from compiler.target import SOURCES, DeviceSpec
 from configurator.records import Candidate, Study, TrialRow, TrialState, Workflow
-from runtime_sim.measurement import Latency, Measurement
+from runtime_sim.measurement import Latency, Measurement, Source
 
 if TYPE_CHECKING:  # numpy stays out of the commands that show stored trials
     from compiler.program import Program
@@ -30,21 +30,31 @@ CSV_COLUMNS = (
     "reason",
 )
 
+MEASURED_BY = {
+    Source.SIMULATOR: "simulated",
+    Source.HARDWARE: "measured on a card",
+    Source.NULL: "made-up numbers",
+}
+
 _MIB = 1 << 20
 _GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A finished search as it is shown; `front` are the rows that no other row dominates."""
+    """A finished search as it is shown; `front` are the rows that no other row dominates.
+
+    `stopped` is the reason in a word, for programs; `explanation` is for people.
+    """
 
     study: Study
     rows: tuple[TrialRow, ...]
-    best: TrialRow
+    best: TrialRow | None
     runners_up: tuple[TrialRow, ...]
     baseline: TrialRow | None
     front: tuple[TrialRow, ...]
     stopped: str
+    explanation: str
 
 
 def knob_values(candidate: Candidate) -> dict[str, int | bool | None]:
@@ -98,7 +108,7 @@ def outcome_document(outcome: Outcome) -> dict[str, object]:
         "model": study.model_path,
         "stopped": outcome.stopped,
         "trials": len(outcome.rows),
-        "best": trial_document(outcome.best),
+        "best": trial_document(outcome.best) if outcome.best else None,
         "baseline": trial_document(outcome.baseline) if outcome.baseline else None,
         "front": [trial_document(row) for row in outcome.front],
     }
@@ -164,7 +174,7 @@ def devices_document(devices: Iterable[DeviceSpec]) -> dict[str, object]:
 def outcome_text(outcome: Outcome) -> str:
     """The end of a search: what was asked, best, runners-up, baseline, why it ended."""
     study = outcome.study
-    ranked = [("best", outcome.best)]
+    ranked = [("best", outcome.best)] if outcome.best else []
     ranked += [(f"no. {place}", row) for place, row in enumerate(outcome.runners_up, start=2)]
     if outcome.baseline is not None:
         ranked.append(("baseline", outcome.baseline))
@@ -174,14 +184,14 @@ def outcome_text(outcome: Outcome) -> str:
         [
             one_line(
                 f"{study.model_path} on {study.sku.value}, {study.workflow.value} "
-                f"(study {study.name}, {_measured_by(outcome.best)})"
+                f"(study {study.name}, {_measured_by(outcome.rows)})"
             ),
             "",
             grid([header, *lines]),
             "",
             *_gain_notes(outcome),
             f"trials: {trial_counts(outcome.rows)}",
-            f"stopped: {outcome.stopped}",
+            f"stopped: {outcome.stopped} ({outcome.explanation})",
         ]
     )
 
@@ -219,7 +229,7 @@ def run_text(program: Program, instances: int, set_size: int, measured: Measurem
                 "  ".join(f"{name} {value:.3f}" for name, value in latency.items()) + " ms",
             ],
             ["busy", "  ".join(f"{name} {share:.0%}" for name, share in shares.items())],
-            ["measured by", f"{measured.source.value} ({measured.inferences:,} inferences)"],
+            ["how", f"{MEASURED_BY[measured.source]}, {measured.inferences:,} batches"],
         ],
         left=(0, 1),
     )
@@ -405,9 +415,7 @@ def _gain_notes(outcome: Outcome) -> list[str]:
     return [f"{note} ({one_line(baseline.reason)})" if baseline.reason else note]
 
 
-def _measured_by(row: TrialRow) -> str:
-    if row.measurement is None:
-        return row.state.value
-    return {"simulator": "simulated", "hardware": "measured on a card"}.get(
-        row.measurement.source.value, row.measurement.source.value
-    )
+def _measured_by(rows: Iterable[TrialRow]) -> str:
+    """Like `simulated`; what was simulated must never pass for measured."""
+    sources = {row.measurement.source for row in rows if row.measurement is not None}
+    return " and ".join(sorted(MEASURED_BY[source] for source in sources)) or "no measurement"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,11 @@ from configurator import tables
 from configurator.cli import arguments as args
 from configurator.cli import exits
 from configurator.errors import UsageError
-from configurator.records import Study, TrialRow
+from configurator.records import Study, TrialRow, Workflow
+from configurator.search import Sampler
+from configurator.space import Choices
+from configurator.tune import Stopped
+from configurator.version import __version__
 from runtime_sim.options import RunOptions, violations
 
 if TYPE_CHECKING:
@@ -25,7 +30,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="configurator",
-    help="Find the best compile and run settings of an ONNX model for the Cloud AI 100.",
     epilog=(
         "Exit codes: 0 ok, 2 usage, 3 no feasible configuration, 5 tool or device failure, "
         "130 interrupted."
@@ -39,12 +43,105 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # Names may hold letters that the terminal's encoding lacks.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(invoke(sys.argv[1:]))
 
 
 def invoke(arguments: Sequence[str]) -> int:
     """Run one command line, without the program's name; the exit code."""
-    return exits.run(lambda: app(args=arguments, prog_name="configurator", standalone_mode=False))
+    typed = list(arguments) or ["--help"]
+    return exits.run(lambda: app(args=typed, prog_name="configurator", standalone_mode=False))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _everywhere(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Find the best compile and run settings of an ONNX model for the Cloud AI 100."""
+
+
+@app.command("tune")
+def tune_(
+    model: args.Model,
+    workflow: args.WorkflowOption = Workflow.THROUGHPUT,
+    sku: args.SkuOption = Sku.STD,
+    trials: Annotated[
+        int,
+        typer.Option(metavar="N", parser=args.whole_number, help="Trials the study shall hold."),
+    ] = 60,
+    study: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Name; an existing one is resumed.", show_default="MODEL-WORKFLOW"
+        ),
+    ] = None,
+    storage: args.Storage = args.DEFAULT_STORAGE,
+    symbol: args.Symbols = None,
+    batch_symbol: args.BatchSymbol = None,
+    cores: args.CoresList = None,
+    instances: args.InstancesList = None,
+    batch_size: args.BatchSizeList = None,
+    max_batch_size: args.MaxBatchSize = None,
+    set_size: args.SetSizeList = None,
+    ols: args.OlsOfStudy = 1,
+    mos: args.MosOfStudy = 1,
+    multicast_weights: args.Multicast = True,
+    sampler: args.SamplerOption = Sampler.TPE,
+    seed: Annotated[
+        int,
+        typer.Option(metavar="N", parser=args.whole_number, help="Same seed, same search."),
+    ] = 0,
+    cache_dir: args.CacheDir = None,
+    json_: args.Json = False,
+) -> None:
+    """Search the best settings; the same command resumes."""
+    choices = Choices(
+        cores=args.parse_values("--cores", cores),
+        instances=args.parse_values("--instances", instances),
+        batch_sizes=args.batch_sizes(batch_size, max_batch_size),
+        set_sizes=args.parse_values("--set-size", set_size),
+        ols=ols,
+        mos=mos,
+        multicast_weights=multicast_weights,
+        symbols=args.parse_symbols(symbol),
+    )
+    from configurator.cli import tuning
+
+    asked = tuning.Asked(
+        model=model,
+        workflow=workflow,
+        sku=sku,
+        trials=trials,
+        study=study,
+        storage=storage,
+        choices=choices,
+        batch_symbol=batch_symbol,
+        sampler=sampler,
+        seed=seed,
+        cache_dir=args.cache_directory(cache_dir),
+    )
+    result = tuning.search(asked, quiet=json_)
+    if json_:
+        _print_json(tables.outcome_document(tuning.outcome(result)))
+    else:
+        print(tuning.report(result, asked))
+    if result.stopped is Stopped.INTERRUPTED:
+        print(tuning.resume_hint(result), file=sys.stderr)
+        raise typer.Exit(exits.INTERRUPTED)
 
 
 @app.command()
@@ -72,7 +169,7 @@ def plot(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the pictures.")],
     storage: args.Storage = args.DEFAULT_STORAGE,
 ) -> None:
-    """Draw a study: Pareto front, batch sizes, cores x instances; PNG and SVG."""
+    """Draw a study into PNG and SVG files."""
     found, rows = _stored(study, storage)
     from configurator import plots
 
@@ -92,7 +189,7 @@ def export(
     storage: args.Storage = args.DEFAULT_STORAGE,
     json_: args.Json = False,
 ) -> None:
-    """Print the qaic-exec and qaic-runner commands of the best trial, or of another."""
+    """Print the qaic-exec and qaic-runner commands of a trial."""
     found, rows = _stored(study, storage)
     commands = vendor.commands(found, vendor.chosen(found, rows, trial))
     if json_:
@@ -103,7 +200,7 @@ def export(
 
 @app.command()
 def devices(json_: args.Json = False) -> None:
-    """List the cards that are known, each number with its source."""
+    """List the known cards, each number with its source."""
     if json_:
         _print_json(tables.devices_document(DEVICES))
     else:
@@ -124,7 +221,7 @@ def compile_(
     multicast_weights: args.Multicast = True,
     json_: args.Json = False,
 ) -> None:
-    """Compile a model with our own compiler."""
+    """Compile a model into a folder, for `simulate`."""
     options = _compile_options(cores, batch_size, ols, mos, multicast_weights, symbol)
     from compiler import qpc
     from compiler.driver import OnnxCompiler
@@ -169,7 +266,7 @@ def run(
     cache_dir: args.CacheDir = None,
     json_: args.Json = False,
 ) -> None:
-    """Compile a model and run it on the simulated card: one point."""
+    """Compile and simulate one point."""
     options = _compile_options(cores, batch_size, ols, mos, multicast_weights, symbol)
     run_options, spec = RunOptions(instances=instances, set_size=set_size), device(sku)
     _refuse(violations(run_options, cores, spec))

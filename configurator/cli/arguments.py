@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,8 @@ import typer
 from compiler.target import Sku
 from configurator.errors import UsageError
 from configurator.records import Workflow
+from configurator.search import Sampler
+from configurator.space import LARGEST_BATCH_SIZE, LARGEST_SET_SIZE
 
 DEFAULT_STORAGE = "sqlite:///configurator.db"
 # What qaic-runner takes when it is not told (`-S`).
@@ -33,12 +34,9 @@ def whole_number(text: str | int) -> int:
     return int(digits)
 
 
-class Sampler(Enum):
-    """How the next candidate is chosen."""
-
-    TPE = "tpe"
-    RANDOM = "random"
-    GRID = "grid"
+def split_count(text: str | int) -> int | None:
+    """A whole number, or `auto` as None: the compiler chooses."""
+    return None if text == "auto" else whole_number(text)
 
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model file.")]
@@ -80,17 +78,19 @@ SetSize = Annotated[
 Ols = Annotated[
     int | None,
     typer.Option(
-        metavar="N",
-        parser=whole_number,
-        help="Overlap split: pieces of each operation. Unset: automatic.",
+        metavar="N|auto",
+        parser=split_count,
+        help="Overlap split: into how many more pieces each operation is cut.",
+        show_default="auto",
     ),
 ]
 Mos = Annotated[
     int | None,
     typer.Option(
-        metavar="N",
-        parser=whole_number,
-        help="Cores that share an operation's output channels. Unset: automatic.",
+        metavar="N|auto",
+        parser=split_count,
+        help="Over how many cores an operation's output channels are split.",
+        show_default="auto",
     ),
 ]
 Multicast = Annotated[
@@ -103,6 +103,58 @@ CacheDir = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+OlsOfStudy = Annotated[
+    int | None,
+    typer.Option("--ols", metavar="N|auto", parser=split_count, help="As for `compile`."),
+]
+MosOfStudy = Annotated[
+    int | None,
+    typer.Option("--mos", metavar="N|auto", parser=split_count, help="As for `compile`."),
+]
+CoresList = Annotated[
+    str | None, typer.Option("--cores", metavar="LIST", help="Like 4 or 1-4,8. Default: all.")
+]
+InstancesList = Annotated[
+    str | None, typer.Option("--instances", metavar="LIST", help="Like 7 or 1-7. Default: all.")
+]
+BatchSizeList = Annotated[
+    str | None,
+    typer.Option(
+        "--batch-size",
+        metavar="LIST",
+        help="Like 8 or 1,2,4. Default: powers of two; 1 for --workflow latency.",
+    ),
+]
+MaxBatchSize = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        parser=whole_number,
+        help="The powers of two up to N, in place of --batch-size.",
+        show_default=str(LARGEST_BATCH_SIZE),
+    ),
+]
+SetSizeList = Annotated[
+    str | None,
+    typer.Option(
+        "--set-size",
+        metavar="LIST",
+        help=f"Like 10 or 1-4. Default: 1-{LARGEST_SET_SIZE}; 1 for --workflow latency.",
+    ),
+]
+
+
+def batch_sizes(listed: str | None, largest: int | None) -> tuple[int, ...] | None:
+    """What `--batch-size` lists, or the powers of two up to `--max-batch-size`."""
+    if largest is None:
+        return parse_values("--batch-size", listed)
+    if listed is not None:
+        raise UsageError("--batch-size and --max-batch-size exclude each other; give one")
+    if largest < 1:
+        raise UsageError(f"--max-batch-size {largest}: must be 1 or more")
+    return tuple(1 << power for power in range(largest.bit_length()))
 
 
 def parse_symbols(texts: list[str] | None) -> tuple[tuple[str, int], ...]:

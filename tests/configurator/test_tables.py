@@ -37,7 +37,8 @@ def _outcome(
         runners_up=(ROWS[3], ROWS[5]),
         baseline=baseline,
         front=(ROWS[0], ROWS[3]),
-        stopped="7 of 7 trials done",
+        stopped="budget",
+        explanation="all trials are done",
     )
 
 
@@ -136,7 +137,7 @@ def test_outcome_document_is_the_contract() -> None:
         "model": "models/resnet50.onnx",
         "trials": 7,
     }
-    assert document["stopped"] == "7 of 7 trials done"
+    assert document["stopped"] == "budget"
     assert document["best"]["number"] == 4
     assert document["baseline"]["cores"] == 14
     assert [row["number"] for row in document["front"]] == [0, 3]
@@ -157,7 +158,7 @@ def test_outcome_text_ranks_and_compares() -> None:
     gains = [named[name].split()[-1] for name in ("best", "no. 2", "no. 3", "baseline")]
     assert gains == ["3.61x", "3.50x", "2.67x", "1.00x"]
     assert "trials: 7 (6 complete, 1 infeasible)" in lines
-    assert "stopped: 7 of 7 trials done" in lines
+    assert "stopped: budget (all trials are done)" in lines
 
 
 def test_gain_of_latency_is_above_one_for_the_quicker() -> None:
@@ -197,7 +198,7 @@ def test_run_document_says_what_ran_and_what_came_out() -> None:
 
 def test_run_text_has_units() -> None:
     text = tables.run_text(_program(), 7, 10, view_rows.measurement(6300.0, 0.044, 4))
-    for said in ("2 x 7", "6,300.0 inferences/s", "mean 44.000", " ms", "hmx 50%", "simulator"):
+    for said in ("2 x 7", "6,300.0 inferences/s", "mean 44.000", " ms", "hmx 50%", "simulated"):
         assert said in text
 
 

@@ -1,0 +1,149 @@
+"""Behind `configurator tune`: from arguments to a search, from a result to a report."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compiler.errors import DoesNotFitError
+from compiler.target import Sku, device
+from configurator import export, objective, tables
+from configurator.cli.progress import progress
+from configurator.records import Workflow
+from configurator.search import Sampler
+from configurator.space import Choices, SearchSpace, space_for
+from configurator.store import Store, open_store
+from configurator.toolchain import Toolchain, simulated
+from configurator.tune import Stopped, TuneRequest, TuneResult, tune
+
+if TYPE_CHECKING:
+    from compiler.program import Program
+
+RUNNERS_UP = 5
+
+# assumed: a name that still fits a line; the store takes longer ones.
+_LONGEST_STEM = 100
+
+
+_EXPLANATIONS = {
+    Stopped.BUDGET: "all trials asked for are done; a larger --trials goes on from here",
+    Stopped.EXHAUSTED: "every candidate of the space has been tried",
+    Stopped.INTERRUPTED: "the same command goes on from here",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the user typed, read but not yet held against the model."""
+
+    model: Path
+    workflow: Workflow
+    sku: Sku
+    trials: int
+    study: str | None
+    storage: str
+    choices: Choices
+    batch_symbol: str | None
+    sampler: Sampler
+    seed: int
+    cache_dir: Path | None
+
+
+def search(asked: Asked, *, quiet: bool) -> TuneResult:
+    """Run the search; nothing is written before the model has been compiled once."""
+    space = space_for(asked.workflow, device(asked.sku), asked.choices)
+    request = _request(asked, space)
+    toolchain = simulated(request.device, asked.cache_dir, asked.batch_symbol)
+    _compile_first(request, toolchain)
+    store = open_store(asked.storage, create=True)
+    total = min(request.trials, space.size) - _held(request, store)
+    with progress(asked.workflow, max(0, total), quiet=quiet) as on_trial:
+        return tune(request, toolchain, store, on_trial)
+
+
+def outcome(result: TuneResult) -> tables.Outcome:
+    """`result` as it is shown."""
+    ranked = objective.ranked(result.rows, result.study.workflow)
+    return tables.Outcome(
+        study=result.study,
+        rows=result.rows,
+        best=result.best,
+        runners_up=ranked[1 : 1 + RUNNERS_UP],
+        baseline=result.baseline,
+        front=result.front,
+        stopped=result.stopped.value,
+        explanation=_EXPLANATIONS[result.stopped],
+    )
+
+
+def report(result: TuneResult, asked: Asked) -> str:
+    """The text at the end: results, why it ended, the vendor's commands, what to type next."""
+    parts = [tables.outcome_text(outcome(result))]
+    if result.best is not None:
+        commands = export.commands(result.study, result.best)
+        parts += ["", "On a card, the best is:", export.shell_text(commands)]
+        parts += ["", "Next:", *_next_commands(result.study.name, asked.storage)]
+    return "\n".join(parts)
+
+
+def resume_hint(result: TuneResult) -> str:
+    """What to say of a search that Ctrl-C ended."""
+    stored = f"{len(result.rows)} trials of study {result.study.name} are stored"
+    return f"interrupted: {stored}; the same command goes on from there"
+
+
+def _request(asked: Asked, space: SearchSpace) -> TuneRequest:
+    from compiler.driver import describe
+
+    facts = describe(asked.model, asked.batch_symbol)
+    return TuneRequest(
+        study=asked.study or default_study_name(asked.model, asked.workflow),
+        model_path=asked.model,
+        model_sha256=facts.sha256,
+        batch_symbol=facts.batch_symbol,
+        symbols=asked.choices.symbols,
+        workflow=asked.workflow,
+        device=device(asked.sku),
+        seed=asked.seed,
+        trials=asked.trials,
+        space=space,
+        sampler=asked.sampler,
+    )
+
+
+def default_study_name(model: Path, workflow: Workflow) -> str:
+    """Like `resnet50-throughput`."""
+    return f"{model.stem[:_LONGEST_STEM]}-{workflow.value}"
+
+
+def _compile_first(request: TuneRequest, toolchain: Toolchain[Program]) -> None:
+    """Let a model that cannot be compiled end the command before a database is made.
+
+    The search would find out as well, and finds this program in the cache.
+    """
+    starts = request.space.starts(request.workflow)
+    first = starts[0] if starts else request.space.candidate((0, 0, 0))
+    try:
+        toolchain.compiler.compile(request.model_path, first.compile, request.device)
+    except DoesNotFitError:
+        print("note: the first candidate does not fit; searching on", file=sys.stderr)
+
+
+def _held(request: TuneRequest, store: Store) -> int:
+    """How many trials of the space the store holds already."""
+    if request.study not in {study.name for study in store.studies()}:
+        return 0
+    return sum(row.candidate in request.space for row in store.rows(request.study))
+
+
+def _next_commands(study: str, storage: str) -> list[str]:
+    common = [study, "--storage", storage]
+    commands = (
+        ["configurator", "plot", *common, "--out", "plots"],
+        ["configurator", "trials", *common],
+        ["configurator", "export", *common, "--trial", "N"],
+    )
+    return [shlex.join(command) for command in commands]
