@@ -14,7 +14,15 @@ from dataclasses import replace
 from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import Group, plan_groups
 from compiler.schedule.residency import Residency, dram_bytes, plan_residency
-from compiler.schedule.steps import MatrixWork, Operand, Step, StepKind, Tensor, VectorWork
+from compiler.schedule.steps import (
+    MatrixWork,
+    Operand,
+    Step,
+    StepKind,
+    Tensor,
+    VectorWork,
+    part_name,
+)
 
 Planned = tuple[tuple[Group, ...], Residency]
 
@@ -85,16 +93,13 @@ def split_batch(steps: tuple[Step, ...], end: int, samples: int) -> tuple[Step, 
     total = steps[0].samples
     starts = range(0, total, samples)
     parts = [
-        _part(step, min(samples, total - start), f"#{start}")
-        for start in starts
-        for step in steps[:end]
+        _part(step, min(samples, total - start), start) for start in starts for step in steps[:end]
     ]
     made = {step.output.name for step in steps[:end]}
-    names = [f"#{start}" for start in starts]
-    return (*parts, *(_joined(step, made, names) for step in steps[end:]))
+    return (*parts, *(_joined(step, made, starts) for step in steps[end:]))
 
 
-def _part(step: Step, samples: int, suffix: str) -> Step:
+def _part(step: Step, samples: int, start: int) -> Step:
     """A step for some of its samples; what is independent of the batch stays as it is."""
     total = step.samples
 
@@ -104,8 +109,8 @@ def _part(step: Step, samples: int, suffix: str) -> Step:
     matrix = step.matrix
     return replace(
         step,
-        operands=tuple(replace(o, tensor=o.tensor + suffix) for o in step.operands),
-        output=_part_tensor(step.output, share(step.output.size_bytes), samples, total, suffix),
+        operands=tuple(replace(o, tensor=part_name(o.tensor, start)) for o in step.operands),
+        output=_part_tensor(step.output, share(step.output.size_bytes), samples, total, start),
         matrix=None if matrix is None else _part_matrix(matrix, samples, total),
         vector=tuple(VectorWork(v.op, share(v.elements)) for v in step.vector),
         table_bytes=share(step.table_bytes),
@@ -114,9 +119,9 @@ def _part(step: Step, samples: int, suffix: str) -> Step:
     )
 
 
-def _part_tensor(tensor: Tensor, size_bytes: int, samples: int, total: int, suffix: str) -> Tensor:
+def _part_tensor(tensor: Tensor, size_bytes: int, samples: int, total: int, start: int) -> Tensor:
     units = max(1, tensor.row_units * samples // total)
-    return Tensor(tensor.name + suffix, size_bytes, units, tensor.channels)
+    return Tensor(part_name(tensor.name, start), size_bytes, units, tensor.channels)
 
 
 def _part_matrix(matrix: MatrixWork, samples: int, total: int) -> MatrixWork:
@@ -124,15 +129,15 @@ def _part_matrix(matrix: MatrixWork, samples: int, total: int) -> MatrixWork:
     return replace(matrix, rows=rows, macs=matrix.macs * samples // total)
 
 
-def _joined(step: Step, made: set[str], suffixes: list[str]) -> Step:
+def _joined(step: Step, made: set[str], starts: range) -> Step:
     """A step of the whole batch that reads the parts where it read the whole."""
-    return replace(step, operands=tuple(_operands(step, made, suffixes)))
+    return replace(step, operands=tuple(_operands(step, made, starts)))
 
 
-def _operands(step: Step, made: set[str], suffixes: list[str]) -> Iterator[Operand]:
+def _operands(step: Step, made: set[str], starts: range) -> Iterator[Operand]:
     for operand in step.operands:
         if operand.tensor not in made:
             yield operand
             continue
-        for suffix in suffixes:
-            yield replace(operand, tensor=operand.tensor + suffix)
+        for start in starts:
+            yield replace(operand, tensor=part_name(operand.tensor, start))

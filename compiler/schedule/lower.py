@@ -201,8 +201,9 @@ class _Emitter:
         last_tile = tile == group.tiling.count - 1
         while len(self.consumed) < len(self.chunks):
             chunk = self.chunks[len(self.consumed)]
-            each = brings_each(group, chunk.member)
-            if chunk.group != index or chunk.tile > tile or not (each or last_tile):
+            if chunk.group != index or chunk.tile > tile:
+                break
+            if not (last_tile or brings_each(group, chunk.member)):
                 break
             made = self.made[group.members[chunk.member].step.output.name]
             self.consumed.append({core: done[-1] for core, done in made.tiles.items()})

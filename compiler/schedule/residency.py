@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from compiler.errors import DoesNotFitError
 from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import Group, PlannedStep
-from compiler.schedule.tiling import STREAM_BYTES
+from compiler.schedule.steps import whole_name
+from compiler.schedule.tiling import MIN_TILE_BYTES, stream_tile_bytes
 
 MIB = 1 << 20
 
@@ -234,7 +235,7 @@ class _Planner:
         """Tensors of this group that only fit in tiles, largest first."""
         streamed: set[str] = set()
         while self._used() + fixed + self._passing_bytes(group, streamed) > self.room_bytes:
-            whole = [n for n in touched - streamed if self.share[n] > 2 * STREAM_BYTES]
+            whole = [n for n in touched - streamed if self.share[n] > MIN_TILE_BYTES]
             if not self.spilling:
                 return None
             if not whole:
@@ -248,8 +249,15 @@ class _Planner:
         return streamed
 
     def _passing_bytes(self, group: Group, streamed: set[str]) -> int:
-        """Two tiles of each streamed tensor, so that one moves while the other is worked on."""
-        return sum(2 * min(self.share[name], STREAM_BYTES) for name in streamed)
+        """Two tiles of each streamed tensor, so that one moves while the other is worked on.
+
+        Parts of one tensor pass one after the other.
+        """
+        largest: dict[str, int] = {}
+        for name in streamed:
+            whole = whole_name(name)
+            largest[whole] = max(largest.get(whole, 0), self.share[name])
+        return sum(2 * stream_tile_bytes(share) for share in largest.values())
 
     def _too_big(
         self, group: Group, fixed: int, touched: frozenset[str] | set[str], streamed: set[str]
