@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import replace
 
 import numpy as np
-from onnx import NodeProto, helper
 
 from compiler.errors import ModelError, UnsupportedError
 from compiler.frontend.calls import Body, Call
+from compiler.frontend.made import Expansion, Maker
 from compiler.frontend.tensors import literal
 from compiler.ir.graph import Array, Constant
 
@@ -20,18 +19,7 @@ ValueOf = Callable[[str], Array | None]
 # compiling take minutes.
 _MAX_UNROLLED_CALLS = 100_000
 
-# Since this opset, Unsqueeze takes its axes as an operand (ONNX changelog, opset 13).
-_AXES_OPERAND_OPSET = 13
-
 _CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Expansion:
-    """Calls, in order, and constants that take the place of a call."""
-
-    calls: tuple[Call, ...]
-    constants: Mapping[str, Constant] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def is_control_flow(call: Call) -> bool:
@@ -84,14 +72,14 @@ def _unrolled(call: Call, value_of: ValueOf) -> Expansion:
         prefix = f"{call.name}/{trip}/"
         constants[f"{prefix}trip"] = literal(np.asarray(trip, dtype=np.int64))
         given = dict(zip(body.inputs, (f"{prefix}trip", condition, *carried), strict=True))
-        results = tuple(f"{prefix}output_{at}" for at in range(len(body.outputs)))
-        expansion = _instance(call, body, prefix, given, results)
+        made = tuple(f"{prefix}output_{at}" for at in range(len(body.outputs)))
+        expansion = _instance(call, body, prefix, given, made)
         calls.extend(expansion.calls)
         constants.update(expansion.constants)
-        carried, scanned = results[1 : len(carried) + 1], results[len(carried) + 1 :]
+        carried, scanned = made[1 : len(carried) + 1], made[len(carried) + 1 :]
         scans.append(scanned)
-    calls.extend(_results(call, carried, scans))
-    return Expansion(tuple(calls), constants)
+    results = _results(call, carried, scans)
+    return Expansion((*calls, *results.calls), {**constants, **results.constants})
 
 
 def _body(call: Call, attribute: str, *, inputs: int, least_outputs: int) -> Body:
@@ -138,47 +126,17 @@ def _single(call: Call, value: Array) -> int:
     return int(value.reshape(-1)[0])
 
 
-def _results(call: Call, carried: tuple[str, ...], scans: list[tuple[str, ...]]) -> list[Call]:
-    calls = [
-        _made(call, "Identity", (source,), target)
-        for source, target in zip(carried, call.outputs, strict=False)
-        if target
-    ]
+def _results(call: Call, carried: tuple[str, ...], scans: list[tuple[str, ...]]) -> Expansion:
+    maker = Maker(call)
+    for source, target in zip(carried, call.outputs, strict=False):
+        if target:
+            maker.op("Identity", (source,), target)
     for at, target in enumerate(call.outputs[len(carried) :]):
         if target and not scans:
             raise UnsupportedError(f"{call.label} makes no trip, so '{target}' has no elements")
         if target:
-            calls.extend(_stacked(call, tuple(scan[at] for scan in scans), target))
-    return calls
-
-
-def _stacked(call: Call, names: tuple[str, ...], target: str) -> list[Call]:
-    """One trip's value per index of a new first axis."""
-    rows = tuple(f"{name}/row" for name in names)
-    calls = _unsqueezed(call, names, rows, f"{target}/axes")
-    return [*calls, _with_axis(_made(call, "Concat", rows, target), "axis", 0)]
-
-
-def _unsqueezed(
-    call: Call, names: tuple[str, ...], rows: tuple[str, ...], axes: str
-) -> list[Call]:
-    pairs = list(zip(names, rows, strict=True))
-    if call.opset < _AXES_OPERAND_OPSET:
-        return [
-            _with_axis(_made(call, "Unsqueeze", (name,), row), "axes", (0,)) for name, row in pairs
-        ]
-    held = literal(np.asarray([0], dtype=np.int64))
-    made = [_made(call, "Unsqueeze", (name, axes), row) for name, row in pairs]
-    return [replace(_made(call, "Constant", (), axes), literal=held), *made]
-
-
-def _with_axis(call: Call, name: str, value: int | tuple[int, ...]) -> Call:
-    content = NodeProto(attribute=[helper.make_attribute(name, value)]).SerializeToString()
-    return replace(call, attributes={name: value}, attribute_bytes=content)
-
-
-def _made(call: Call, op: str, inputs: tuple[str, ...], output: str) -> Call:
-    return Call(f"{call.name}/{output}", op, "", call.opset, inputs, (output,))
+            maker.stack(tuple(scan[at] for scan in scans), 0, target)
+    return maker.expansion()
 
 
 def _instance(
@@ -187,19 +145,19 @@ def _instance(
     """A copy of `body` under new names: `given` for its inputs, `results` for its outputs."""
     own = [*body.constants, *(name for item in body.calls for name in item.outputs if name)]
     names = {name: f"{prefix}{name}" for name in own} | dict(given)
-    copies: list[Call] = []
+    maker = Maker(call)
     taken: set[str] = set()
     for source, target in zip(body.outputs, results, strict=True):
         if not target:
             continue
         if source in given or source not in names or source in taken:
-            copies.append(_made(call, "Identity", (names.get(source, source),), target))
+            maker.op("Identity", (names.get(source, source),), target)
         else:
             names[source] = target
             taken.add(source)
     calls = [_renamed(item, names, prefix) for item in body.calls]
     constants = {names[name]: constant for name, constant in body.constants.items()}
-    return Expansion((*calls, *copies), constants)
+    return Expansion((*calls, *maker.calls), constants)
 
 
 def _renamed(call: Call, names: Mapping[str, str], prefix: str) -> Call:

@@ -12,7 +12,7 @@ from onnx import IR_VERSION, ModelProto, checker, defs, inliner
 from compiler.errors import ModelError, UnsupportedError
 from compiler.frontend.calls import Body, Call, Decoder, default_domain
 from compiler.frontend.model_file import ModelFile, read_model_file
-from compiler.frontend.order import ordered
+from compiler.frontend.order import is_sorted, ordered
 from compiler.frontend.symbols import (
     DeclaredInput,
     batch_symbol_candidates,
@@ -44,6 +44,7 @@ class OnnxModel:
     `sha256` (hex) is of the file and of the external data that it names. `symbols` are the
     symbolic dims of the inputs, sorted; `batch_symbol_candidates` those that come first in an
     input, in the order of the inputs. `opsets` are (domain, version), the default domain is ''.
+    `notes` are sentences for the user: what was put right in the file.
     """
 
     path: Path
@@ -52,6 +53,7 @@ class OnnxModel:
     symbols: tuple[str, ...]
     batch_symbol_candidates: tuple[str, ...]
     opsets: tuple[tuple[str, int], ...]
+    notes: tuple[str, ...]
     _prepared: Prepared = field(repr=False, compare=False)
 
 
@@ -65,7 +67,7 @@ def load_model(path: Path) -> OnnxModel:
     proto = _without_functions(file)
     opsets = _opsets(proto)
     body = _body(file, proto, opsets)
-    prepared = _prepared(proto, body)
+    prepared = _prepared(proto, ordered(body))
     return OnnxModel(
         path=path,
         sha256=file.sha256,
@@ -73,6 +75,7 @@ def load_model(path: Path) -> OnnxModel:
         symbols=symbols_of(prepared.inputs),
         batch_symbol_candidates=batch_symbol_candidates(prepared.inputs),
         opsets=tuple(sorted(opsets.items())),
+        notes=() if is_sorted(body) else (_UNSORTED.format(path.name),),
         _prepared=prepared,
     )
 
@@ -107,6 +110,8 @@ def _without_functions(file: ModelFile) -> ModelProto:
         ) from error
 
 
+_UNSORTED = "{}: the nodes are not in topological order, which ONNX demands; they were sorted"
+
 # Before opset 7, binary operators broadcast by an axis attribute (ONNX changelog, opset 7).
 _OLDEST_OPSET = 7
 
@@ -135,7 +140,7 @@ def _body(file: ModelFile, proto: ModelProto, opsets: Mapping[str, int]) -> Body
     if not proto.graph.output:
         raise ModelError(f"{file.path}: the graph has no outputs, so there is nothing to compile")
     decoder = Decoder(file.path.parent, opsets, MappingProxyType(file.embedded))
-    return ordered(decoder.body(proto.graph))
+    return decoder.body(proto.graph)
 
 
 def _prepared(proto: ModelProto, body: Body) -> Prepared:

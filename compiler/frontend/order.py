@@ -20,7 +20,7 @@ def ordered(body: Body, outer: frozenset[str] = frozenset()) -> Body:
     names = outer | _defined(body, outer)
     nested = tuple(_with_ordered_bodies(call, names) for call in body.calls)
     inside = replace(body, calls=nested)
-    calls = nested if _is_sorted(inside, outer) else _sorted(inside)
+    calls = nested if is_sorted(inside, outer) else _sorted(inside)
     return replace(body, calls=live(calls, body.outputs))
 
 
@@ -54,7 +54,8 @@ def _definers(body: Body, name: str) -> str:
     return ", ".join(found) + "; give each value its own name"
 
 
-def _is_sorted(body: Body, outer: frozenset[str]) -> bool:
+def is_sorted(body: Body, outer: frozenset[str] = frozenset()) -> bool:
+    """Whether each call comes after those whose results it reads."""
     known = {*body.inputs, *body.constants, *outer}
     for call in body.calls:
         if not known.issuperset(call.reads):

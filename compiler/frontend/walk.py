@@ -10,9 +10,11 @@ import numpy as np
 
 from compiler.errors import UnsupportedError
 from compiler.frontend.calls import Call
-from compiler.frontend.control_flow import Expansion, expand, is_control_flow, is_decided
+from compiler.frontend.control_flow import expand, is_control_flow, is_decided
 from compiler.frontend.evaluate import RANDOM, evaluate, has_fast_form, result_elements
 from compiler.frontend.fold import Folded
+from compiler.frontend.made import Expansion
+from compiler.frontend.recurrent import is_recurrent, unrolled
 from compiler.frontend.shapes import check_arity, infer, may_decide_a_shape
 from compiler.frontend.tensors import SMALL_ELEMENTS, Literal, check_size, literal, numpy_dtype
 from compiler.ir.graph import Array, Constant, TensorType
@@ -22,6 +24,9 @@ _OF_TYPE = frozenset({"Shape", "Size", "EyeLike"})
 
 # assumed: above the largest tensors that exporters compute masks and position tables from.
 _MAX_EVALUATED_ELEMENTS = 1 << 26
+
+# assumed: more than any model tried has; compiling more would take minutes.
+_MAX_MADE_CALLS = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +49,7 @@ class Walk:
         """Start from values that are known before the first call."""
         self.types = dict(types)
         self.constants = dict(constants)
+        self.made_calls = 0
 
     def run(self, calls: Iterable[Call], on_runtime: Callable[[Call], None]) -> None:
         """Fold what depends on constants only; give every other call to `on_runtime`."""
@@ -53,7 +59,9 @@ class Walk:
             call = waiting.pop()
             check_arity(call)
             if is_control_flow(call) and is_decided(call, self.small_value):
-                waiting.extend(reversed(self._expanded(call)))
+                waiting.extend(reversed(self._taken_apart(expand(call, self.small_value))))
+            elif is_recurrent(call) and all(name in self.types for name in call.inputs if name):
+                waiting.extend(reversed(self._taken_apart(unrolled(call, self.types))))
             elif not self._folded(call):
                 on_runtime(call)
 
@@ -95,8 +103,13 @@ class Walk:
             check_size(result, f"{call.label}: result '{name}'")
         return results
 
-    def _expanded(self, call: Call) -> tuple[Call, ...]:
-        expansion: Expansion = expand(call, self.small_value)
+    def _taken_apart(self, expansion: Expansion) -> tuple[Call, ...]:
+        self.made_calls += len(expansion.calls)
+        if self.made_calls > _MAX_MADE_CALLS:
+            raise UnsupportedError(
+                f"loops and recurrent layers unroll to more than {_MAX_MADE_CALLS} nodes; shorten "
+                "the sequence or run them on the host"
+            )
         for name, constant in expansion.constants.items():
             self.define(name, constant)
         return expansion.calls

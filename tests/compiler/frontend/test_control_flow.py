@@ -117,6 +117,26 @@ def test_a_loop_of_unknown_or_great_length_is_refused(
         bind(load_model(written(tmp_path, body)), batch_size=2)
 
 
+def test_loops_in_loops_have_a_limit_together(tmp_path: Path) -> None:
+    body = """
+    g (float[2] x) => (float[2] y) <int64 n = {9999}, bool go = {1}> {
+        y = Loop (n, go, x) <
+            body: graph = outer (int64 i, bool c, float[2] a) => (bool c2, float[2] b) {
+                c2 = Identity (c)
+                b = Loop (n, go, a) <
+                    body: graph = inner (int64 j, bool d, float[2] e) => (bool d2, float[2] f) {
+                        d2 = Identity (d)
+                        f = Neg (e)
+                    }
+                >
+            }
+        >
+    }
+    """
+    with pytest.raises(UnsupportedError, match="more than 100000 nodes"):
+        bind(load_model(written(tmp_path, body)), batch_size=2)
+
+
 def test_a_branch_with_another_number_of_results_is_malformed(tmp_path: Path) -> None:
     body = (_NESTED_IF % (1, 1)).replace("y, z = If", "y, z, q = If")
     with pytest.raises(ModelError, match="no then_branch with 0 inputs and 3 outputs"):
