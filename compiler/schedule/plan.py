@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from compiler.schedule.partition import Cluster, Exchange, Split, choose_split, exchange_for
 from compiler.schedule.steps import Access, Step, StepKind
-from compiler.schedule.tiling import Tiling, tile_matrix, tile_streamed, tile_vector, vector_stride
+from compiler.schedule.tiling import Tiling, tile_matrix, tile_vector, vector_stride
 
 DEFAULT_OLS = 2
 """What an unset ols means here: the vendor's own searches end at 2 or 3 almost everywhere
@@ -123,9 +123,10 @@ class Group:
         pieces = self.tiling.channels if member.step.matrix is not None else 1
         return -(-member.core_weight_bytes // pieces)
 
-    def streamed(self, core_bytes: int) -> Group:
-        """The group with finer tiles, for an input of `core_bytes` that only passes through."""
-        return replace(self, tiling=tile_streamed(self.tiling, core_bytes), stride=1)
+    def streamed(self, row_tiles: int) -> Group:
+        """The group with its rows cut into at least so many tiles."""
+        rows = max(self.tiling.rows, row_tiles)
+        return replace(self, tiling=Tiling(rows, self.tiling.channels), stride=1)
 
 
 def plan_groups(steps: tuple[Step, ...], cluster: Cluster, ols: int | None) -> tuple[Group, ...]:

@@ -12,15 +12,18 @@ from dataclasses import dataclass, replace
 
 from compiler.errors import DoesNotFitError
 from compiler.schedule.partition import Cluster
-from compiler.schedule.plan import Group, PlannedStep
+from compiler.schedule.plan import Group
 from compiler.schedule.steps import whole_name
-from compiler.schedule.tiling import MIN_TILE_BYTES, stream_tile_bytes
+from compiler.schedule.tiling import MIN_TILE_BYTES, STREAM_BYTES
 
 MIB = 1 << 20
 
 RESIDENT_SHARE = 0.25
 """assumed: up to this share of VTCM, weights stay even if activations then spill; they are read at
 least once an inference otherwise, activations only where they do not fit."""
+
+MOST_TILES = 1024
+"""assumed: finer tiles than this are no longer worth a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +32,14 @@ class GroupMemory:
 
     `reload` are tensors that come back from DDR whole before the group, `stream_in` those that
     come in tile by tile while it runs, `write_back` those of its outputs that go to DDR.
-    `free_bytes` is what is left for weights.
+    `row_tiles` is into how many tiles its rows must be cut to fit; `free_bytes` is what is left
+    for weights.
     """
 
     reload: tuple[str, ...]
     stream_in: tuple[str, ...]
     write_back: frozenset[str]
+    row_tiles: int
     free_bytes: int
     used_bytes: int
 
@@ -99,12 +104,9 @@ def dram_bytes(groups: tuple[Group, ...], residency: Residency, cluster: Cluster
 
 
 def with_streaming(groups: tuple[Group, ...], residency: Residency) -> tuple[Group, ...]:
-    """The groups with finer tiles where an input only passes through VTCM."""
-    share = core_shares(groups)
+    """The groups with finer tiles where they would not fit VTCM otherwise."""
     return tuple(
-        group.streamed(max(share[name] for name in memory.stream_in))
-        if memory.stream_in
-        else group
+        group.streamed(memory.row_tiles) if memory.row_tiles > group.tiling.rows else group
         for group, memory in zip(groups, residency.groups, strict=True)
     )
 
@@ -173,40 +175,44 @@ class _Planner:
         if reload and not self.spilling:
             return None
         self.resident |= reads | makes
-        fixed = self._fixed_bytes(group) - self._overlaid_bytes(index, group)
         if self.spilling:
-            self._evict(index, reads | makes, fixed)
-        streamed = self._stream(group, reads | makes, fixed)
-        if streamed is None:
+            self._evict(index, group, reads | makes)
+        fitted = self._fit(index, group, reads | makes)
+        if fitted is None:
             return None
-        used = self._used() + self._passing_bytes(group, streamed)
-        used += fixed - (_ring_bytes(group) if self.rings else 0)
+        finer, streamed = fitted
+        used = self._needed(index, finer, streamed) - self._ring(finer)
         row = GroupMemory(
             tuple(sorted(reload - streamed)),
             tuple(sorted(streamed - makes)),
             frozenset(),
-            max(self.room_bytes - used, _least_ring_bytes(group)),
+            finer.tiling.rows,
+            max(self.room_bytes - used, _least_ring_bytes(finer)),
             used,
         )
         self._forget(index)
         return row
 
-    def _fixed_bytes(self, group: Group) -> int:
-        """Bytes that a group needs whatever is evicted: gathered parts, tiles, weights."""
+    def _needed(self, index: int, group: Group, streamed: frozenset[str]) -> int:
+        """Bytes that are in VTCM while the group runs, with the least room for its weights."""
         gathered = sum(member.core_gather_bytes for member in group.members)
-        tiles = group.tile_peak_bytes()
-        return gathered + tiles + (_ring_bytes(group) if self.rings else 0)
+        own = gathered + group.tile_peak_bytes() + self._ring(group)
+        shared = self._overlaid_bytes(index, group, streamed)
+        return self._used() + own - shared + self._passing_bytes(group, streamed)
 
-    def _overlaid_bytes(self, index: int, group: Group) -> int:
+    def _ring(self, group: Group) -> int:
+        return _ring_bytes(group) if self.rings else 0
+
+    def _overlaid_bytes(self, index: int, group: Group, streamed: frozenset[str]) -> int:
         """Bytes of outputs that take the place of an input which ends here, tile by tile."""
         ending = {
             name: self.share[name]
-            for name in group.local_only()
+            for name in group.local_only() - streamed
             if self._next_use(name, index) == len(self.groups)
         }
         saved = 0
         for member in group.kept():
-            size = member.core_output_bytes
+            size = member.core_output_bytes if member.step.output.name not in streamed else 0
             place = next((name for name in sorted(ending) if ending[name] == size), None)
             if place is not None and size:
                 saved += ending.pop(place)
@@ -215,8 +221,8 @@ class _Planner:
     def _used(self) -> int:
         return sum(self.share[name] for name in self.resident)
 
-    def _evict(self, index: int, touched: frozenset[str] | set[str], fixed: int) -> None:
-        while self._used() + fixed > self.room_bytes:
+    def _evict(self, index: int, group: Group, touched: frozenset[str]) -> None:
+        while self._needed(index, group, frozenset()) > self.room_bytes:
             idle = [name for name in self.resident - touched if self.share[name]]
             if not idle:
                 return
@@ -229,45 +235,56 @@ class _Planner:
             self.in_ddr.add(name)
             self.written.setdefault(self.maker[name], set()).add(name)
 
-    def _stream(
-        self, group: Group, touched: frozenset[str] | set[str], fixed: int
-    ) -> set[str] | None:
-        """Tensors of this group that only fit in tiles, largest first."""
-        streamed: set[str] = set()
-        while self._used() + fixed + self._passing_bytes(group, streamed) > self.room_bytes:
-            whole = [n for n in touched - streamed if self.share[n] > MIN_TILE_BYTES]
+    def _fit(
+        self, index: int, group: Group, touched: frozenset[str]
+    ) -> tuple[Group, frozenset[str]] | None:
+        """The group, with finer tiles if need be, and those of its tensors that pass through.
+
+        The largest tensors go first, then tiles are halved until they fit.
+        """
+        streamed: frozenset[str] = frozenset()
+        while self._needed(index, group, streamed) > self.room_bytes:
             if not self.spilling:
                 return None
-            if not whole:
-                if self.rings:
-                    raise self._too_big(group, fixed, touched, streamed)
+            whole = [n for n in touched - streamed if self.share[n] > MIN_TILE_BYTES]
+            if whole:
+                largest = max(whole, key=lambda name: (self.share[name], name))
+                streamed |= {largest}
+                self.resident.discard(largest)
+                self._put_in_ddr(largest)
+                group = group.streamed(self._row_tiles(group, largest))
+            elif group.tiling.rows < MOST_TILES:
+                group = group.streamed(2 * group.tiling.rows)
+            elif not self.rings:
                 return None
-            largest = max(whole, key=lambda name: (self.share[name], name))
-            streamed.add(largest)
-            self.resident.discard(largest)
-            self._put_in_ddr(largest)
-        return streamed
+            else:
+                raise self._too_big(index, group, streamed)
+        return group, streamed
 
-    def _passing_bytes(self, group: Group, streamed: set[str]) -> int:
+    def _row_tiles(self, group: Group, name: str) -> int:
+        """Row tiles that make one tile of a tensor small; an output comes in all tiles."""
+        tiles = -(-self.share[name] // STREAM_BYTES)
+        return tiles if name in group.external() else -(-tiles // group.tiling.channels)
+
+    def _passing_bytes(self, group: Group, streamed: frozenset[str]) -> int:
         """Two tiles of each streamed tensor, so that one moves while the other is worked on.
 
         Parts of one tensor pass one after the other.
         """
+        read = group.external()
         largest: dict[str, int] = {}
         for name in streamed:
+            tiles = group.tiling.rows if name in read else group.tiling.count
             whole = whole_name(name)
-            largest[whole] = max(largest.get(whole, 0), self.share[name])
-        return sum(2 * stream_tile_bytes(share) for share in largest.values())
+            largest[whole] = max(largest.get(whole, 0), -(-self.share[name] // tiles))
+        return sum(2 * tile_bytes for tile_bytes in largest.values())
 
-    def _too_big(
-        self, group: Group, fixed: int, touched: frozenset[str] | set[str], streamed: set[str]
-    ) -> DoesNotFitError:
-        whole = sum(self.share[name] for name in touched - streamed)
-        needed = fixed + whole + self._passing_bytes(group, streamed)
-        first: PlannedStep = group.members[0]
+    def _too_big(self, index: int, group: Group, streamed: frozenset[str]) -> DoesNotFitError:
+        needed = self._needed(index, group, streamed)
         return DoesNotFitError(
-            f"{group.name} ({first.step.op}): needs {needed / MIB:.1f} MiB of VTCM per "
-            f"NSP, has {self.room_bytes / MIB:.1f} MiB; raise cores or mos, or lower batch size"
+            f"{group.name} ({group.members[0].step.op}): needs {needed / MIB:.1f} MiB of VTCM "
+            f"per NSP, has {self.room_bytes / MIB:.1f} MiB; raise cores or mos, or lower batch "
+            "size"
         )
 
     def _next_use(self, name: str, index: int) -> int:

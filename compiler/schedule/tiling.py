@@ -61,18 +61,6 @@ def tile_vector(step: Step, split: Split, before: Tiling | None, ols: int) -> Ti
     return Tiling(1, count) if before.channels > 1 else Tiling(count)
 
 
-def tile_streamed(tiling: Tiling, core_bytes: int) -> Tiling:
-    """Tiles of a step whose input of `core_bytes` passes through: rows cut until one is small."""
-    return Tiling(
-        max(tiling.rows, -(-core_bytes // stream_tile_bytes(core_bytes))), tiling.channels
-    )
-
-
-def stream_tile_bytes(core_bytes: int) -> int:
-    """Bytes of one tile of a tensor that passes through: a quarter of it, or what is usual."""
-    return max(1, min(STREAM_BYTES, -(-core_bytes // 4)))
-
-
 def vector_stride(core_bytes: int, tiling: Tiling, ols: int) -> int:
     """How many tiles of a product the vector work behind it takes at a time.
 

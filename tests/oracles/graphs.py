@@ -47,11 +47,11 @@ class GraphBuilder:
         self.types[name] = TensorType(DType.FLOAT32, shape)
         return name
 
-    def conv(self, source: str, outputs: int, kernel: int = 3, stride: int = 1, group: int = 1) -> str:
+    def conv(
+        self, source: str, outputs: int, kernel: int = 3, stride: int = 1, group: int = 1
+    ) -> str:
         batch, channels, height, width = self.types[source].shape
-        weight = self.weight(
-            f"w{len(self.nodes)}", (outputs, channels // group, kernel, kernel)
-        )
+        weight = self.weight(f"w{len(self.nodes)}", (outputs, channels // group, kernel, kernel))
         pad = kernel // 2
         shape = (
             batch,
@@ -119,4 +119,6 @@ def attention(batch: int = 2, length: int = 40, heads: int = 3, width: int = 64)
     )
     back = builder.op("Transpose", (mixed,), (batch, length, heads, width), {"perm": (0, 2, 1, 3)})
     joined = builder.op("Reshape", (back,), (batch, length, model))
-    return builder.build(builder.op("Add", (builder.dense(joined, model), x), (batch, length, model)))
+    return builder.build(
+        builder.op("Add", (builder.dense(joined, model), x), (batch, length, model))
+    )
