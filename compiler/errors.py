@@ -9,7 +9,8 @@
     |-- DoesNotFitError     the program needs more of a memory than the device has
     `-- QpcError            a program container that cannot be read or written
 
-`DoesNotFitError` is a result for the tuner (an infeasible point), the others are defects of the input.
+`DoesNotFitError` is a result for the tuner (an infeasible point), the others are faults of the
+input.
 """
 
 from __future__ import annotations

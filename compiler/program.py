@@ -141,7 +141,7 @@ class MemoryUse:
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """The columns, one entry a task; `after[after_start[i]:after_start[i + 1]]` are i's dependencies.
+    """The columns, one entry a task; `after[after_start[i]:after_start[i + 1]]`: what i waits for.
 
     `kind` holds `TaskKind`, `core` the core within the instance (0..num_cores-1), `layer` an
     index into `Program.layers`, `w0`..`w3` the work numbers that `TaskKind` describes.

@@ -100,7 +100,7 @@ class TrialRow:
         """Refuse a row that contradicts itself."""
         complete = self.state is TrialState.COMPLETE
         if complete != (self.measurement is not None):
-            raise ValueError(f"trial {self.number}: state {self.state.value} and measurement differ")
+            raise ValueError(f"trial {self.number}: {self.state.value}, yet measurement differs")
         if complete != (self.reason == ""):
             raise ValueError(f"trial {self.number}: state {self.state.value} and reason differ")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,10 +126,8 @@ def _compile_first(request: TuneRequest, toolchain: Toolchain[Program]) -> None:
     """
     starts = request.space.starts(request.workflow)
     first = starts[0] if starts else request.space.candidate((0, 0, 0))
-    try:
+    with suppress(DoesNotFitError):  # others may fit
         toolchain.compiler.compile(request.model_path, first.compile, request.device)
-    except DoesNotFitError:
-        print("note: the first candidate does not fit; searching on", file=sys.stderr)
 
 
 def _held(request: TuneRequest, store: Store) -> int:
