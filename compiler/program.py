@@ -9,7 +9,7 @@ simulator's business how long they take.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -44,6 +44,7 @@ class TaskKind(IntEnum):
     SEND     STORE: bytes from the own VTCM to `receivers` other cores at once, receivers, 0, 0
     WRITE    STORE: bytes from the own VTCM to DDR, 0, 0, 0
     BARRIER  SYNC: cores that meet, 0, 0, 0 (stands on core 0; it depends on what must be done)
+    MATMUL_INT8  HMX: as MATMUL, with 8-bit operands
     """
 
     MATMUL = 0
@@ -52,6 +53,7 @@ class TaskKind(IntEnum):
     SEND = 3
     WRITE = 4
     BARRIER = 5
+    MATMUL_INT8 = 6
 
 
 ENGINE_OF = {
@@ -61,6 +63,7 @@ ENGINE_OF = {
     TaskKind.SEND: Engine.STORE,
     TaskKind.WRITE: Engine.STORE,
     TaskKind.BARRIER: Engine.SYNC,
+    TaskKind.MATMUL_INT8: Engine.HMX,
 }
 
 
@@ -113,6 +116,12 @@ class Layer:
     `op` is the operator (with what was fused into it, joined by '+'), `split` says in words how
     the work was divided over cores, `weight_bytes` and `output_bytes` are per instance and
     inference, `spill_bytes` is what this layer moved to and from DDR for want of VTCM.
+    `vtcm_bytes` is what a core's VTCM holds while it runs, of it `tile_bytes` for tiles at hand;
+    `why` says what did not fit or what else decided.
+
+    What it computes: the graph's `nodes`, one after the other on each tile (none: a change of
+    layout, or a copy from or to the host), into the storage `output`; `sources` are pairs of a
+    value of the graph and the storage that its bytes are in. `Tiles` counts along `channel_axis`.
     """
 
     name: str
@@ -124,6 +133,13 @@ class Layer:
     spill_bytes: int
     tiles: int
     split: str
+    vtcm_bytes: int = 0
+    tile_bytes: int = 0
+    why: str = ""
+    nodes: tuple[str, ...] = ()
+    output: str = ""
+    sources: tuple[tuple[str, str], ...] = ()
+    channel_axis: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +178,33 @@ class Tasks:
         return len(self.kind)
 
 
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """Which part of its layer's output each computing task makes; one entry a task that does.
+
+    The part is rows `row_start` to `row_end` (exclusive) of columns `column_start` to
+    `column_end`. Columns are the extent of the output's `Layer.channel_axis`. Rows are its first
+    and third dims laid end to end where that axis is 1 of three or more dims, all dims but the
+    last where it is the last.
+    """
+
+    task: Int32Array
+    row_start: Int32Array
+    row_end: Int32Array
+    column_start: Int32Array
+    column_end: Int32Array
+
+    def __len__(self) -> int:
+        """Number of computing tasks."""
+        return len(self.task)
+
+
+def no_tiles() -> Tiles:
+    """For a program of which only the work is known."""
+    empty = np.empty(0, np.int32)
+    return Tiles(empty, empty, empty, empty, empty)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """One compiled model: tasks, what they belong to, and how it meets host and memories.
@@ -182,6 +225,7 @@ class Program:
     memory: MemoryUse
     layers: tuple[Layer, ...]
     tasks: Tasks
+    tiles: Tiles = field(default_factory=no_tiles)
     double_buffered_inputs: bool = True
 
     @property

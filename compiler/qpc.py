@@ -13,7 +13,7 @@ import os
 import struct
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,12 @@ import numpy as np
 from compiler.errors import QpcError
 from compiler.ir.dtypes import DType
 from compiler.options import CompileOptions, Precision
-from compiler.program import Binding, Layer, MemoryUse, Program, Tasks, verify
+from compiler.program import Binding, Layer, MemoryUse, Program, Tasks, Tiles, verify
 from compiler.target import Sku
 
 FILE_NAME = "programqpc.bin"
 PROGRAM_SEGMENT = "aic_configurator_program"
-FORMAT = 1
+FORMAT = 2
 
 _MAGIC = 0x00A1CD7C
 _HEADER = struct.Struct("<IBBHQQQQ")
@@ -44,6 +44,9 @@ _COLUMNS = (
     ("w3", "<i8"),
     ("after_start", "<i8"),
     ("after", "<i4"),
+)
+_TILE_COLUMNS = tuple(
+    (name, "<i4") for name in ("task", "row_start", "row_end", "column_start", "column_end")
 )
 
 
@@ -139,6 +142,7 @@ def _name(content: bytes, start: int) -> str:
 def encode(program: Program) -> bytes:
     """The payload of our segment."""
     arrays = [getattr(program.tasks, name).astype(kind) for name, kind in _COLUMNS]
+    arrays += [getattr(program.tiles, name).astype(kind) for name, kind in _TILE_COLUMNS]
     head = {
         "format": FORMAT,
         "program": _head(program),
@@ -158,21 +162,21 @@ def decode(content: bytes) -> Program:
         head = json.loads(_slice(content, 8, length))
         if head["format"] != FORMAT:
             raise QpcError(f"program format {head['format']}, this version reads {FORMAT}")
-        tasks = _columns(content, 8 + length, head["columns"])
-        program = _program(head["program"], tasks)
+        columns = _columns(content, 8 + length, head["columns"])
+        program = _program(head["program"], *columns)
         verify(program)
     except (ValueError, KeyError, TypeError) as error:
         raise QpcError(f"the program segment is damaged: {error}") from error
     return program
 
 
-def _columns(content: bytes, at: int, counts: list[int]) -> Tasks:
-    arrays = {}
-    for (name, kind), count in zip(_COLUMNS, counts, strict=True):
+def _columns(content: bytes, at: int, counts: list[int]) -> tuple[Tasks, Tiles]:
+    arrays = []
+    for (_, kind), count in zip((*_COLUMNS, *_TILE_COLUMNS), counts, strict=True):
         size = count * np.dtype(kind).itemsize
-        arrays[name] = np.frombuffer(_slice(content, at, size), dtype=kind)
+        arrays.append(np.frombuffer(_slice(content, at, size), dtype=kind))
         at += size
-    return Tasks(**arrays)
+    return Tasks(*arrays[: len(_COLUMNS)]), Tiles(*arrays[len(_COLUMNS) :])
 
 
 def _head(program: Program) -> dict[str, Any]:
@@ -182,15 +186,7 @@ def _head(program: Program) -> dict[str, Any]:
         "model_sha256": program.model_sha256,
         "compiler_version": program.compiler_version,
         "sku": program.sku.value,
-        "options": {
-            "num_cores": options.num_cores,
-            "batch_size": options.batch_size,
-            "ols": options.ols,
-            "mos": options.mos,
-            "multicast_weights": options.multicast_weights,
-            "precision": options.precision.value,
-            "symbols": options.symbols,
-        },
+        "options": {**asdict(options), "precision": options.precision.value},
         "chosen": program.chosen,
         "inputs": [_binding_head(binding) for binding in program.inputs],
         "outputs": [_binding_head(binding) for binding in program.outputs],
@@ -209,10 +205,13 @@ def _binding(row: list[Any]) -> Binding:
     return Binding(name, DType(dtype), tuple(shape), size_bytes)
 
 
-def _program(head: dict[str, Any], tasks: Tasks) -> Program:
+def _program(head: dict[str, Any], tasks: Tasks, tiles: Tiles) -> Program:
     options = dict(head["options"])
     options["precision"] = Precision(options["precision"])
     options["symbols"] = tuple((name, extent) for name, extent in options["symbols"])
+    options["input_shapes"] = tuple((n, tuple(shape)) for n, shape in options["input_shapes"])
+    for name in ("sdp_cluster_sizes", "cluster_mos"):
+        options[name] = tuple(options[name])
     return Program(
         model_name=head["model_name"],
         model_sha256=head["model_sha256"],
@@ -225,12 +224,16 @@ def _program(head: dict[str, Any], tasks: Tasks) -> Program:
         memory=MemoryUse(**head["memory"]),
         layers=tuple(_layer(row) for row in head["layers"]),
         tasks=tasks,
+        tiles=tiles,
         double_buffered_inputs=head["double_buffered_inputs"],
     )
 
 
 def _layer(row: list[Any]) -> Layer:
-    name, op, shape, macs, weight_bytes, output_bytes, spill_bytes, tiles, split = row
-    return Layer(
-        name, op, tuple(shape), macs, weight_bytes, output_bytes, spill_bytes, tiles, split
+    layer = Layer(*row)
+    return replace(
+        layer,
+        output_shape=tuple(layer.output_shape),
+        nodes=tuple(layer.nodes),
+        sources=tuple((value, storage) for value, storage in layer.sources),
     )

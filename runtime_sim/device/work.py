@@ -20,6 +20,8 @@ FRACTION_BITS = 30
 
 _DDR, _NOC, _NONE = 0, 1, -1
 _STD = device(Sku.STD)
+_INT8_SPEED = _STD.hmx_int8_macs_per_cycle // _STD.hmx_fp16_macs_per_cycle
+_MATMULS = (TaskKind.MATMUL, TaskKind.MATMUL_INT8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,7 @@ def _costs(tasks: Tasks, timing: TimingParams) -> tuple[I64, I64, I64, I64]:
     server = np.full(len(tasks), _NONE, dtype=np.int64)
     tail = np.zeros(len(tasks), dtype=np.int64)
     kind = tasks.kind
-    matmul, vector = kind == TaskKind.MATMUL, kind == TaskKind.VECTOR
+    matmul, vector = np.isin(kind, _MATMULS), kind == TaskKind.VECTOR
     own[matmul] = _cycles_ps(matmul_cycles(tasks, timing)[matmul], timing)
     own[vector] = _cycles_ps(vector_cycles(tasks, timing)[vector], timing)
     barrier = kind == TaskKind.BARRIER
@@ -179,10 +181,14 @@ def _costs(tasks: Tasks, timing: TimingParams) -> tuple[I64, I64, I64, I64]:
 
 
 def matmul_cycles(tasks: Tasks, timing: TimingParams) -> I64:
-    """NSP cycles of each task read as a MATMUL: whole blocks at the sustained efficiency."""
+    """NSP cycles of each task read as a product: whole blocks at the sustained efficiency.
+
+    With 8-bit operands HMX does twice the MACs a cycle (`DeviceSpec.hmx_int8_macs_per_cycle`).
+    """
     block = timing.hmx_block
     blocks = -(-tasks.w0 // block) * -(-tasks.w1 // block) * -(-tasks.w2 // block) * tasks.w3
-    cycles = blocks * timing.hmx_cycles_per_block * 1000
+    speed = np.where(tasks.kind == TaskKind.MATMUL_INT8, _INT8_SPEED, 1)
+    cycles = -(-blocks * timing.hmx_cycles_per_block * 1000 // speed)
     return timing.hmx_task_cycles - (-cycles // timing.hmx_efficiency_permille)
 
 

@@ -90,8 +90,10 @@ class ProgramBuilder:
         return program
 
 
+_MATMUL = st.tuples(*[st.integers(1, 200)] * 3, st.integers(1, 9))
 _WORK = {
-    TaskKind.MATMUL: st.tuples(*[st.integers(1, 200)] * 3, st.integers(1, 9)),
+    TaskKind.MATMUL: _MATMUL,
+    TaskKind.MATMUL_INT8: _MATMUL,
     TaskKind.VECTOR: st.tuples(
         st.integers(0, 20_000), st.integers(0, len(VectorOp) - 1), st.just(2), st.just(0)
     ),
