@@ -1,0 +1,111 @@
+"""Containers in folders: what is written, and what is read back."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from compiler.errors import QpcError
+from compiler.ir.graph import Graph
+from compiler.program import Program
+from compiler.qpc import constants, metadata, networkdesc
+from compiler.qpc import graph as graphs
+from compiler.qpc import program as programs
+from compiler.qpc.constants import ConstantImage
+from compiler.qpc.container import (
+    CONSTANTS,
+    CONSTANTS_DESCRIPTOR,
+    NETWORK_DESCRIPTOR,
+    NETWORK_ELF,
+    Container,
+    Segment,
+    entries,
+    open_container,
+    replacing,
+    write_frame,
+)
+
+FILE_NAME = "programqpc.bin"
+
+
+def write(program: Program, directory: Path, graph: Graph | None = None) -> Path:
+    """Write `directory`/programqpc.bin whole or not at all; returns its path.
+
+    With the optimised `graph` of the program the file holds its constants and can be executed;
+    without it, only the descriptors and the program.
+    """
+    path = directory / FILE_NAME
+    segments = _segments(program, graph)
+    with replacing(path) as file:
+        write_frame(file, segments)
+    return path
+
+
+def _segments(program: Program, graph: Graph | None) -> list[Segment]:
+    image = ConstantImage() if graph is None else constants.image_of(graph)
+    size = image.size_bytes
+    found = [
+        Segment(NETWORK_ELF, [metadata.network_elf(program, size)]),
+        Segment(NETWORK_DESCRIPTOR, [networkdesc.serialise(program)]),
+        Segment(CONSTANTS_DESCRIPTOR, [constants.descriptor(size)]),
+    ]
+    if size:
+        found.append(Segment(CONSTANTS, image.chunks()))
+    found.append(Segment(programs.PROGRAM_SEGMENT, [programs.encode(program)]))
+    if graph is not None:
+        found.append(Segment(graphs.GRAPH_SEGMENT, _graph_chunks(graph, image)))
+    return found
+
+
+def _graph_chunks(graph: Graph, image: ConstantImage) -> Iterator[bytes]:
+    """Made when its turn comes: it holds the checksums of the constants before it."""
+    yield graphs.encode(graph, image)
+
+
+def open_qpc(directory: Path) -> Container:
+    """The container in `directory` (the file itself may be named as well)."""
+    return open_container(directory / FILE_NAME if directory.is_dir() else directory)
+
+
+def read(directory: Path) -> Program:
+    """The program in `directory`/programqpc.bin (the file itself may be named as well)."""
+    container = open_qpc(directory)
+    if programs.PROGRAM_SEGMENT not in container.entries:
+        raise QpcError(
+            f"{container.path}: holds no {programs.PROGRAM_SEGMENT} segment: not compiled by this "
+            "compiler, so that only a real card can run it"
+        )
+    content = container.segment(programs.PROGRAM_SEGMENT)
+    try:
+        return programs.decode(content)
+    except QpcError as error:
+        raise QpcError(f"{container.path}: {error}") from error
+
+
+def read_graph(directory: Path) -> Graph:
+    """The graph of the program; a constant's values are read from the file when it is loaded."""
+    container = open_qpc(directory)
+    if graphs.GRAPH_SEGMENT not in container.entries:
+        raise QpcError(
+            f"{container.path}: holds no {graphs.GRAPH_SEGMENT} segment, so that it can be "
+            "simulated but not executed; write it with its graph"
+        )
+    content = container.segment(graphs.GRAPH_SEGMENT)
+    try:
+        return graphs.decode(content, container)
+    except QpcError as error:
+        raise QpcError(f"{container.path}: {error}") from error
+
+
+def pack(segments: Mapping[str, bytes]) -> bytes:
+    """A container's bytes; segments keep their order."""
+    file = io.BytesIO()
+    write_frame(file, [Segment(name, [content]) for name, content in segments.items()])
+    return file.getvalue()
+
+
+def unpack(content: bytes) -> dict[str, bytes]:
+    """The segments of a container by name."""
+    found = entries(lambda start, length: content[start : start + length], len(content))
+    return {name: content[entry.start : entry.start + entry.size] for name, entry in found.items()}
