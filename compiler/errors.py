@@ -7,7 +7,8 @@
     |-- UnsupportedError    a valid graph that this compiler refuses: operator, rank, control flow
     |-- OptionError         compile options that are wrong by themselves or for the device
     |-- DoesNotFitError     the program needs more of a memory than the device has
-    `-- QpcError            a program container that cannot be read or written
+    |-- QpcError            a program container that cannot be read or written
+    `-- ExecutionError      a program that cannot be run for its values on the given inputs
 
 `DoesNotFitError` is a result for the tuner (an infeasible point), the others are faults of the
 input.
@@ -46,3 +47,7 @@ class DoesNotFitError(CompileError):
 
 class QpcError(CompileError):
     """A program container that is missing, damaged or of another format."""
+
+
+class ExecutionError(CompileError):
+    """Inputs that do not fit the program, or a program that reads what it has not made."""

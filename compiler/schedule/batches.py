@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from compiler.schedule.limits import Limits
+from compiler.schedule.names import part_name
 from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import Group, plan_groups
+from compiler.schedule.reads import Reads
 from compiler.schedule.residency import Residency, dram_bytes, plan_residency
 from compiler.schedule.steps import (
     MatrixWork,
@@ -21,7 +24,6 @@ from compiler.schedule.steps import (
     StepKind,
     Tensor,
     VectorWork,
-    part_name,
 )
 
 Planned = tuple[tuple[Group, ...], Residency]
@@ -31,25 +33,28 @@ _BOUNDARIES = 3
 
 
 def plan_batches(
-    steps: tuple[Step, ...], cluster: Cluster, ols: int | None, vtcm_bytes: int
+    steps: tuple[Step, ...], reads: Reads, cluster: Cluster, ols: int | None, limits: Limits
 ) -> Planned:
     """The plan that moves the fewest bytes to and from DDR, among whole batch and parts of it."""
-    whole = _plan(steps, cluster, ols, vtcm_bytes)
+    whole = _plan(steps, reads, cluster, ols, limits)
     if not whole[1].spills:
         return whole
     candidates = [whole]
     for end in _ends(steps, whole):
         for samples in _part_sizes(steps[0].samples, cluster.num_cores):
-            parts = _plan(split_batch(steps, end, samples), cluster, ols, vtcm_bytes)
+            parted = split_batch(steps, end, samples)
+            parts = _plan(parted, reads, cluster, ols, limits)
             candidates.append(parts)
             if not parts[1].spills:
                 break
     return min(candidates, key=lambda plan: dram_bytes(plan[0], plan[1], cluster))
 
 
-def _plan(steps: tuple[Step, ...], cluster: Cluster, ols: int | None, vtcm_bytes: int) -> Planned:
-    groups = plan_groups(steps, cluster, ols)
-    return groups, plan_residency(groups, vtcm_bytes)
+def _plan(
+    steps: tuple[Step, ...], reads: Reads, cluster: Cluster, ols: int | None, limits: Limits
+) -> Planned:
+    groups = plan_groups(steps, reads, cluster, ols)
+    return groups, plan_residency(groups, limits)
 
 
 def _part_sizes(samples: int, num_cores: int) -> list[int]:
@@ -66,8 +71,8 @@ def _part_sizes(samples: int, num_cores: int) -> list[int]:
 def _ends(steps: tuple[Step, ...], whole: Planned) -> list[int]:
     """Numbers of steps after which the whole batch may go together again.
 
-    The last group that spills must be before; of the points behind it the ones with the least to
-    carry over are tried, and the end of the model.
+    The last group that spills must be before, and no step that mixes samples; of the points behind
+    it the ones with the least to carry over are tried, and the end of the model.
     """
     groups, residency = whole
     tight = max(i for i, memory in enumerate(residency.groups) if memory.moves)
@@ -76,9 +81,10 @@ def _ends(steps: tuple[Step, ...], whole: Planned) -> list[int]:
         total += len(group.members)
         counts.append(total)
     last = next(i for i, step in enumerate(steps) if step.kind is StepKind.OUTPUT)
+    mixing = next((i for i, step in enumerate(steps) if not step.samplewise), last)
     crossing = {end: _carried_bytes(steps, end) for end in counts[tight:] if end < last}
     nearest = sorted(crossing, key=lambda end: (crossing[end], end))[:_BOUNDARIES]
-    return sorted({*nearest, last})
+    return sorted(end for end in {*nearest, last} if end <= mixing)
 
 
 def _carried_bytes(steps: tuple[Step, ...], end: int) -> int:
@@ -120,8 +126,11 @@ def _part(step: Step, samples: int, start: int) -> Step:
 
 
 def _part_tensor(tensor: Tensor, size_bytes: int, samples: int, total: int, start: int) -> Tensor:
-    units = max(1, tensor.row_units * samples // total)
-    return Tensor(part_name(tensor.name, start), size_bytes, units, tensor.channels)
+    each = tensor.row_units // total
+    first = tensor.first_row + each * start
+    return Tensor(
+        part_name(tensor.name, start), size_bytes, tensor.extent, first, first + each * samples
+    )
 
 
 def _part_matrix(matrix: MatrixWork, samples: int, total: int) -> MatrixWork:

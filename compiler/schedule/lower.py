@@ -11,10 +11,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from compiler.program import Layer, TaskKind, Tasks
+from compiler.program import Layer, TaskKind, Tasks, Tiles
+from compiler.schedule.extent import Region
+from compiler.schedule.geometry import last_tile
+from compiler.schedule.geometry import tile as tile_of
+from compiler.schedule.names import whole_name
+from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import Group, PlannedStep
+from compiler.schedule.reads import Reads
 from compiler.schedule.residency import GroupMemory, Residency, core_shares
-from compiler.schedule.steps import BLOCK, Access, Operand, StepKind
+from compiler.schedule.steps import BLOCK, Operand, StepKind
 from compiler.schedule.tiling import Tiling, piece
 from compiler.schedule.weights import Chunk, brings_each, plan_chunks
 
@@ -27,6 +33,7 @@ class Lowered:
     """The tasks and what they belong to; `spill_bytes` is DDR room for activations."""
 
     tasks: Tasks
+    tiles: Tiles
     layers: tuple[Layer, ...]
     spill_bytes: int
 
@@ -34,18 +41,17 @@ class Lowered:
 def lower(
     groups: tuple[Group, ...],
     residency: Residency,
-    num_cores: int,
-    *,
-    multicast_weights: bool,
+    reads: Reads,
+    cluster: Cluster,
 ) -> Lowered:
     """All tasks of one inference."""
     chunks = plan_chunks(groups, residency)
-    return _Emitter(groups, residency, chunks, num_cores, multicast_weights).run()
+    return _Emitter(groups, residency, chunks, reads, cluster).run()
 
 
 @dataclass(slots=True)
 class _Columns:
-    """Tasks as they are appended; `add` gives the new task's index."""
+    """Tasks as they are appended; `add` gives the new task's index, `makes` says what it made."""
 
     kind: list[int] = field(default_factory=list)
     core: list[int] = field(default_factory=list)
@@ -53,6 +59,7 @@ class _Columns:
     work: list[tuple[int, int, int, int]] = field(default_factory=list)
     after_start: list[int] = field(default_factory=lambda: [0])
     after: list[int] = field(default_factory=list)
+    tiles: list[tuple[int, int, int, int, int]] = field(default_factory=list)
 
     def add(
         self,
@@ -69,6 +76,14 @@ class _Columns:
         self.after.extend(sorted({task for task in after if task >= 0}))
         self.after_start.append(len(self.after))
         return len(self.kind) - 1
+
+    def makes(self, task: int, region: Region) -> None:
+        rows = (region.row_start, region.row_end)
+        self.tiles.append((task, *rows, region.column_start, region.column_end))
+
+    def freeze_tiles(self) -> Tiles:
+        columns = np.asarray(self.tiles, dtype=np.int32).reshape(-1, 5).T
+        return Tiles(*(np.ascontiguousarray(column) for column in columns))
 
     def freeze(self) -> Tasks:
         work = np.asarray(self.work, dtype=np.int64).reshape(-1, 4)
@@ -87,9 +102,12 @@ class _Columns:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """Where a tensor's tiles come from: per core the tasks that complete them, in order."""
+    """Where a tensor's tiles come from: per core the tasks that each complete `stride` of them."""
 
+    member: PlannedStep
     tiling: Tiling
+    units: tuple[int, ...]
+    stride: int
     tiles: dict[int, list[int]]
 
     def last(self, core: int) -> int:
@@ -106,14 +124,15 @@ class _Emitter:
         groups: tuple[Group, ...],
         residency: Residency,
         chunks: tuple[Chunk, ...],
-        num_cores: int,
-        multicast_weights: bool,
+        reads: Reads,
+        cluster: Cluster,
     ) -> None:
         self.groups = groups
         self.residency = residency
         self.chunks = chunks
-        self.num_cores = num_cores
-        self.multicast = multicast_weights
+        self.reads = reads
+        self.num_cores = cluster.num_cores
+        self.multicast = cluster.multicast_weights
         self.columns = _Columns()
         self.made: dict[str, _Made] = {}
         self.written: dict[str, dict[int, int]] = {}
@@ -124,6 +143,7 @@ class _Emitter:
         self.loaded: dict[tuple[int, int, int], dict[int, int]] = {}
         self.spilled: dict[int, int] = {}
         self.previous: dict[int, int] = {}
+        self.finished: list[list[list[int]]] = []
         self.first_layer = [0]
         for group in groups:
             self.first_layer.append(self.first_layer[-1] + len(group.members))
@@ -138,7 +158,7 @@ class _Emitter:
             for number, member in enumerate(group.members)
         )
         spill_bytes = sum(self.share[name] * self.num_cores for name in self.written)
-        return Lowered(self.columns.freeze(), layers, spill_bytes)
+        return Lowered(self.columns.freeze(), self.columns.freeze_tiles(), layers, spill_bytes)
 
     def _layer(self, layer: int, group: Group, member: PlannedStep) -> Layer:
         step, split = member.step, member.split
@@ -152,6 +172,10 @@ class _Emitter:
             spill_bytes=self.spilled.get(layer, 0),
             tiles=group.tiling.count,
             split=f"rows {split.rows} x channels {split.channels}",
+            nodes=tuple(node.name for node in step.nodes),
+            output=whole_name(step.output.name),
+            sources=tuple((value, whole_name(storage)) for value, storage in step.sources),
+            channel_axis=step.output.extent.axis,
         )
 
     def _group(self, index: int, group: Group, memory: GroupMemory) -> None:
@@ -159,15 +183,20 @@ class _Emitter:
         for name in memory.reload:
             self._reload(layer, name)
         barriers = self._exchanges(layer, group)
+        units = tuple(group.units(core) for core in range(group.split.cores))
         for number, member in enumerate(group.members):
             tiles: dict[int, list[int]] = {core: [] for core in range(group.split.cores)}
-            self.made[member.step.output.name] = _Made(group.tiling_of(number), tiles)
+            self.made[member.step.output.name] = _Made(
+                member, group.tiling, units, group.stride_of(number), tiles
+            )
         for tile in range(group.tiling.count):
             for core in range(group.split.cores):
                 self._tile(index, group, memory, core, tile, barriers)
             self._consume(index, tile)
         last = self.made[group.members[-1].step.output.name].tiles
         self.previous = {core: done[-1] for core, done in last.items()}
+        made = [self.made[member.step.output.name].tiles for member in group.members]
+        self.finished.append([[tiles[core][-1] for tiles in made] for core in last])
 
     def _exchanges(self, layer: int, group: Group) -> dict[tuple[int, str], int]:
         """The barrier behind which each exchanged operand is there, by member and tensor."""
@@ -253,7 +282,7 @@ class _Emitter:
             after = [written.get(core, -1), self.previous.get(core, -1)]
             tiles[core] = [self._read(layer, core, self.share[name], after)]
             self._count_spill(layer, self.share[name])
-        self.made[name] = _Made(Tiling(1), tiles)
+        self.made[name] = _Made(made.member, Tiling(1), made.units, 1, tiles)
 
     def _tile(
         self,
@@ -270,33 +299,44 @@ class _Emitter:
             if not pieces:
                 continue
             layer = self.first_layer[index] + number
+            units = self.made[member.step.output.name].units[core]
+            region = tile_of(member.part(core), group.tiling, units, first, pieces)
             after = [
-                barriers.get((number, operand.tensor), -1)
+                barriers[number, operand.tensor]
                 if (number, operand.tensor) in barriers
-                else streams.get(operand.tensor, self._ready(group, operand, core, tile))
+                else streams.get(operand.tensor, -1)
+                if operand.tensor in streams
+                else self._ready(member, operand, core, region)
                 for operand in member.step.operands
             ]
             key = (index, number, tile if brings_each(group, number) else 0)
             if key in self.loaded:
                 after.append(self.loaded[key][core])
             after += self._fetch(layer, group, member, core, tile)
+            if first == 0 and memory.after >= 0:
+                after += self._room_of(memory.after, core)
             done = self._compute(layer, group, member, core, (first, pieces), after)
+            self.columns.makes(done, region)
             self.made[member.step.output.name].tiles[core].append(done)
             self._leave(layer, group, member, memory, core, (first, pieces), done)
 
-    def _ready(self, group: Group, operand: Operand, core: int, tile: int) -> int:
-        """The task after which the operand's part for this tile is there."""
+    def _room_of(self, group: int, core: int) -> list[int]:
+        """The tasks that are the last on a core to use the room of a group."""
+        finished = self.finished[group]
+        return finished[core] if core < len(finished) else []
+
+    def _ready(self, member: PlannedStep, operand: Operand, core: int, region: Region) -> int:
+        """The task after which the part of the operand that `region` needs is there."""
         made = self.made[operand.tensor]
         own = made.tiles.get(core)
-        before, now = made.tiling, group.tiling
-        by_rows = before.channels == 1 and now.channels == 1
-        by_channels = before.rows == 1 and now.rows == 1 and operand.access is Access.LOCAL
-        local = operand.access is not Access.REMAP and operand.access is not Access.GROUP
-        if not own or len(own) == 1 or not (local and (by_rows or by_channels)):
+        if not own:
             return made.last(core)
-        reached = -(-(tile + 1) * before.count // now.count) - 1
-        beside = 1 if operand.halo_bytes else 0
-        return own[min(reached + beside, len(own) - 1)]
+        if len(own) == 1:
+            return own[0]
+        source = made.member.step.output
+        wanted, _ = self.reads.needed(member.step, operand, source, region)
+        last = last_tile(made.member.part(core), made.tiling, made.units[core], wanted)
+        return own[last // made.stride] if last >= 0 else -1
 
     def _stream_in(
         self, index: int, group: Group, memory: GroupMemory, core: int, tile: int

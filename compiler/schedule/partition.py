@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from compiler.schedule.cost import matrix_cycles, transfer_cycles
-from compiler.schedule.steps import BLOCK, Access, MatrixWork, Operand, Step, StepKind, Tensor
+from compiler.schedule.steps import BLOCK, MatrixWork, Step, Tensor
 
 GATHER_BYTES = 2 << 20
 """assumed: a quarter of VTCM is the most that an unasked channel split may fill with gathered
@@ -68,17 +68,6 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """What each core sends before a step can start: `sent_bytes` to `receivers` others at once."""
-
-    sent_bytes: int
-    receivers: int
-
-
-NO_EXCHANGE = Exchange(0, 0)
-
-
-@dataclass(frozen=True, slots=True)
 class Cluster:
     """The cores that a program is divided over, and what the options say of it."""
 
@@ -91,17 +80,18 @@ def choose_split(step: Step, held: Split | None, source: Tensor | None, cluster:
     """The division of `step`, whose first operand is `source` and is `held` so."""
     work = step.matrix
     row_units = max(step.output.row_units, source.row_units if source else 1)
+    samples = step.samples if step.samplewise else 0
     if work is None or not step.weight_bytes:
-        return _rows_split(held, row_units, step.samples, cluster)
+        return _rows_split(held, row_units, samples, cluster)
     if work.channelwise and held is not None and held.channels > 1:
-        return _rows_split(held, row_units, step.samples, cluster)
+        return _rows_split(held, row_units, samples, cluster)
     input_bytes = source.size_bytes if source else 0
-    return _matrix_split(work, step.weight_bytes, input_bytes, row_units, step.samples, cluster)
+    return _matrix_split(work, step.weight_bytes, input_bytes, row_units, samples, cluster)
 
 
 def _rows_split(held: Split | None, row_units: int, samples: int, cluster: Cluster) -> Split:
     """The division that an operand has already; only how many samples it counts may differ."""
-    if held is None:
+    if held is None or (held.samples and not samples):
         return _split(cluster.num_cores, 1, row_units, samples)
     return Split(held.rows, held.channels, samples if held.samples else 0)
 
@@ -142,38 +132,3 @@ def _split_cycles(work: MatrixWork, weight_bytes: int, split: Split, cluster: Cl
     output_bytes = work.rows * work.outputs * 2
     gather = transfer_cycles(noc_bytes=output_bytes) if split.channels > 1 else 0.0
     return max(compute, weights) + gather
-
-
-def exchange_for(
-    step: Step, operand: Operand, size_bytes: int, held: Split, split: Split, cluster: Cluster
-) -> Exchange:
-    """What the cores must send so that each has its part of `operand` for `step`."""
-    if cluster.num_cores == 1 or (held.like(split) and held.samples and held.channels == 1):
-        return NO_EXCHANGE
-    share = held.core_largest(size_bytes)
-    if operand.access is Access.GROUP:
-        return Exchange(share, _peers(step, cluster))
-    if operand.access is Access.REMAP:
-        return _remap(share, step.samples, cluster)
-    if held.like(split) and (held.channels == 1 or operand.access in _NEAR):
-        cut = operand.halo_bytes > 0 and not held.samples
-        return Exchange(operand.halo_bytes, 1) if cut else NO_EXCHANGE
-    if split.rows == cluster.num_cores:
-        return _remap(share, step.samples, cluster)
-    return Exchange(share, max(1, min(cluster.num_cores // split.rows, cluster.num_cores) - 1))
-
-
-_NEAR = (Access.LOCAL, Access.HALO)
-
-
-def _remap(share_bytes: int, samples: int, cluster: Cluster) -> Exchange:
-    """Each core sends on what other cores of the same sample need of its share."""
-    cores_per_sample = max(1.0, cluster.num_cores / samples)
-    return Exchange(int(share_bytes * max(1 - 1 / cores_per_sample, 0.5)), 1)
-
-
-def _peers(step: Step, cluster: Cluster) -> int:
-    """Cores that share one matrix of a stack with another core."""
-    if step.kind is not StepKind.MATRIX:
-        return 1
-    return max(1, min(cluster.num_cores - 1, cluster.num_cores // step.samples - 1))

@@ -10,8 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from compiler.schedule.partition import Cluster, Exchange, Split, choose_split, exchange_for
-from compiler.schedule.steps import Access, Step, StepKind
+from compiler.schedule.exchange import Exchange, exchange_for
+from compiler.schedule.extent import Region
+from compiler.schedule.geometry import common_units, held, tile
+from compiler.schedule.partition import Cluster, Split, choose_split
+from compiler.schedule.reads import Reads
+from compiler.schedule.steps import Operand, Step, StepKind
 from compiler.schedule.tiling import Tiling, tile_matrix, tile_vector, vector_stride
 
 DEFAULT_OLS = 2
@@ -29,6 +33,11 @@ class PlannedStep:
     step: Step
     split: Split
     exchanges: tuple[Exchange, ...]
+
+    def part(self, core: int) -> Region:
+        """What one core makes of the output."""
+        output = self.step.output
+        return held((output.first_row, output.end_row), output.channels, self.split, core)
 
     @property
     def core_output_bytes(self) -> int:
@@ -49,7 +58,7 @@ class PlannedStep:
     @property
     def core_gather_bytes(self) -> int:
         """Bytes that a core receives from others and keeps while the step runs."""
-        return sum(exchange.sent_bytes * exchange.receivers for exchange in self.exchanges)
+        return sum(exchange.received_bytes for exchange in self.exchanges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +83,13 @@ class Group:
         """The division over cores that all members have."""
         return self.members[0].split
 
-    def tiling_of(self, number: int) -> Tiling:
-        """The tiles in which a member's output comes."""
-        if self.members[number].step.matrix is not None or self.stride == 1:
-            return self.tiling
-        strides = -(-self.tiling.count // self.stride)
-        return Tiling(1, strides) if self.tiling.channels > 1 else Tiling(strides)
+    def units(self, core: int) -> int:
+        """Into how many pieces the rows of all members' parts divide on a core."""
+        return common_units([member.part(core) for member in self.members])
+
+    def stride_of(self, number: int) -> int:
+        """How many tiles a member takes at a time."""
+        return 1 if self.members[number].step.matrix is not None else self.stride
 
     def external(self) -> frozenset[str]:
         """Tensors that other groups made."""
@@ -89,7 +99,7 @@ class Group:
     def local_only(self) -> frozenset[str]:
         """External tensors of which each tile needs its own part only."""
         operands = [operand for member in self.members for operand in member.step.operands]
-        wide = {operand.tensor for operand in operands if operand.access is not Access.LOCAL}
+        wide = {operand.tensor for operand in operands if not operand.local}
         return self.external() - wide
 
     def kept(self) -> tuple[PlannedStep, ...]:
@@ -129,9 +139,11 @@ class Group:
         return replace(self, tiling=Tiling(rows, self.tiling.channels), stride=1)
 
 
-def plan_groups(steps: tuple[Step, ...], cluster: Cluster, ols: int | None) -> tuple[Group, ...]:
+def plan_groups(
+    steps: tuple[Step, ...], reads: Reads, cluster: Cluster, ols: int | None
+) -> tuple[Group, ...]:
     """Decide splits, groups and tiles, in order, since each follows from those before it."""
-    planned = _splits(steps, cluster)
+    planned = _splits(steps, reads, cluster)
     readers: dict[str, list[int]] = {}
     for index, step in enumerate(steps):
         for operand in step.operands:
@@ -141,7 +153,7 @@ def plan_groups(steps: tuple[Step, ...], cluster: Cluster, ols: int | None) -> t
     while start < len(planned):
         before = groups[-1].tiling if groups else None
         tiling = _tiling(planned[start], before, ols or DEFAULT_OLS)
-        end = _group_end(planned, start, tiling)
+        end = _group_end(planned, start, tiling, reads)
         members = tuple(planned[start:end])
         internal = _internal(members, start, end, readers)
         stride = _stride(members, tiling, ols or DEFAULT_OLS)
@@ -150,22 +162,18 @@ def plan_groups(steps: tuple[Step, ...], cluster: Cluster, ols: int | None) -> t
     return tuple(groups)
 
 
-def _splits(steps: tuple[Step, ...], cluster: Cluster) -> list[PlannedStep]:
+def _splits(steps: tuple[Step, ...], reads: Reads, cluster: Cluster) -> list[PlannedStep]:
     made: dict[str, PlannedStep] = {}
     for step in steps:
         first = made[step.operands[0].tensor] if step.operands else None
-        held, source = (first.split, first.step.output) if first else (None, None)
-        split = choose_split(step, held, source, cluster)
+        before, source = (first.split, first.step.output) if first else (None, None)
+        split = choose_split(step, before, source, cluster)
+        makers = [made[operand.tensor] for operand in step.operands]
         exchanges = tuple(
             exchange_for(
-                step,
-                operand,
-                made[operand.tensor].step.output.size_bytes,
-                made[operand.tensor].split,
-                split,
-                cluster,
+                reads, step, operand, maker.step.output, (maker.split, split), cluster.num_cores
             )
-            for operand in step.operands
+            for operand, maker in zip(step.operands, makers, strict=True)
         )
         made[step.output.name] = PlannedStep(step, split, exchanges)
     return list(made.values())
@@ -178,25 +186,49 @@ def _tiling(plan: PlannedStep, before: Tiling | None, ols: int) -> Tiling:
     return tile_vector(step, plan.split, before, ols)
 
 
-def _group_end(planned: list[PlannedStep], start: int, tiling: Tiling) -> int:
+def _group_end(planned: list[PlannedStep], start: int, tiling: Tiling, reads: Reads) -> int:
     """The first step after `start` that cannot run tile by tile with those before it."""
-    first = planned[start]
-    made = {first.step.output.name}
+    made = {planned[start].step.output.name: planned[start]}
     end = start + 1
-    while end < len(planned) and _joins(planned[end], first, made, tiling):
-        made.add(planned[end].step.output.name)
+    while end < len(planned) and _joins(planned[end], made, tiling, reads):
+        made[planned[end].step.output.name] = planned[end]
         end += 1
     return end
 
 
-def _joins(plan: PlannedStep, first: PlannedStep, made: set[str], tiling: Tiling) -> bool:
+def _joins(
+    plan: PlannedStep, made: dict[str, PlannedStep], tiling: Tiling, reads: Reads
+) -> bool:
+    first = next(iter(made.values()))
     if plan.step.kind is not StepKind.VECTOR or plan.split != first.split:
         return False
     if any(exchange.sent_bytes for exchange in plan.exchanges) or plan.step.table_bytes:
         return False
     inside = [operand for operand in plan.step.operands if operand.tensor in made]
-    local = {Access.LOCAL} if tiling.channels > 1 else {Access.LOCAL, Access.CHANNELS}
-    return bool(inside) and all(operand.access in local for operand in inside)
+    return bool(inside) and all(
+        _stays_in_tile(plan, operand, made, tiling, reads) for operand in inside
+    )
+
+
+def _stays_in_tile(
+    plan: PlannedStep,
+    operand: Operand,
+    made: dict[str, PlannedStep],
+    tiling: Tiling,
+    reads: Reads,
+) -> bool:
+    """Whether a tile of the step needs no more of an operand than the tile of the same number."""
+    maker = made[operand.tensor]
+    if operand.local and maker.step.output.extent == plan.step.output.extent:
+        return True
+    for core in sorted({0, plan.split.cores - 1}):
+        units = common_units([member.part(core) for member in (*made.values(), plan)])
+        for index in range(tiling.count):
+            target = tile(plan.part(core), tiling, units, index)
+            wanted, _ = reads.needed(plan.step, operand, maker.step.output, target)
+            if not wanted.within(tile(maker.part(core), tiling, units, index)):
+                return False
+    return True
 
 
 def _stride(members: tuple[PlannedStep, ...], tiling: Tiling, ols: int) -> int:

@@ -4,17 +4,22 @@ All cores are treated like the fullest one. Activations stay in VTCM from the gr
 to the last that reads them, as long as they fit beside the weights of the group at hand; else the
 one whose next use is farthest away goes to DDR and comes back before that use (Belady's rule). A
 tensor that the group itself touches and that still does not fit streams through in tiles.
+
+Room is given up late: what has been read for the last time stays where it is until something else
+needs the room, which then waits for that last reader. So most groups wait for none.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, replace
 
 from compiler.errors import DoesNotFitError
+from compiler.schedule.limits import Limits
+from compiler.schedule.names import whole_name
 from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import Group
-from compiler.schedule.steps import whole_name
-from compiler.schedule.tiling import MIN_TILE_BYTES, STREAM_BYTES
+from compiler.schedule.tiling import MIN_TILE_BYTES
 
 MIB = 1 << 20
 
@@ -33,7 +38,8 @@ class GroupMemory:
     `reload` are tensors that come back from DDR whole before the group, `stream_in` those that
     come in tile by tile while it runs, `write_back` those of its outputs that go to DDR.
     `row_tiles` is into how many tiles its rows must be cut to fit; `free_bytes` is what is left
-    for weights.
+    for weights. The group takes room from what group `after` and those before it were the last to
+    use (-1: none).
     """
 
     reload: tuple[str, ...]
@@ -42,6 +48,7 @@ class GroupMemory:
     row_tiles: int
     free_bytes: int
     used_bytes: int
+    after: int
 
     @property
     def moves(self) -> bool:
@@ -64,18 +71,20 @@ class Residency:
         return any(memory.moves for memory in self.groups)
 
 
-def plan_residency(groups: tuple[Group, ...], vtcm_bytes: int) -> Residency:
-    """Place everything in `vtcm_bytes` a core, or raise `DoesNotFitError` naming the step."""
+def plan_residency(groups: tuple[Group, ...], limits: Limits) -> Residency:
+    """Place everything in a core's VTCM, or raise `DoesNotFitError` naming the step."""
+    vtcm_bytes = limits.vtcm_bytes
     members = [member for group in groups for member in group.members]
     small = sum(m.core_weight_bytes for m in members if not m.streams_weights)
     weights_bytes = sum(member.core_weight_bytes for member in members)
     if weights_bytes < vtcm_bytes:
         spilling = weights_bytes <= vtcm_bytes * RESIDENT_SHARE
-        rows = _Planner(groups, vtcm_bytes - weights_bytes, rings=False, spilling=spilling).run()
+        room = vtcm_bytes - weights_bytes
+        rows = _Planner(groups, room, limits, rings=False, spilling=spilling).run()
         if rows is not None:
             peak = weights_bytes + max(row.used_bytes for row in rows)
             return Residency(rows, True, weights_bytes, peak)
-    streamed = _Planner(groups, vtcm_bytes - small, rings=True, spilling=True).run()
+    streamed = _Planner(groups, vtcm_bytes - small, limits, rings=True, spilling=True).run()
     assert streamed is not None
     peak = small + max(
         memory.used_bytes + _ring_bytes(group)
@@ -138,10 +147,17 @@ class _Planner:
     """
 
     def __init__(
-        self, groups: tuple[Group, ...], room_bytes: int, *, rings: bool, spilling: bool
+        self,
+        groups: tuple[Group, ...],
+        room_bytes: int,
+        limits: Limits,
+        *,
+        rings: bool,
+        spilling: bool,
     ) -> None:
         self.groups = groups
         self.room_bytes = room_bytes
+        self.limits = limits
         self.rings = rings
         self.spilling = spilling
         self.share = core_shares(groups)
@@ -155,6 +171,7 @@ class _Planner:
         self.resident: set[str] = set()
         self.in_ddr: set[str] = set()
         self.written: dict[int, set[str]] = {}
+        self.lingering: deque[tuple[int, int]] = deque()
 
     def run(self) -> tuple[GroupMemory, ...] | None:
         rows = []
@@ -182,23 +199,51 @@ class _Planner:
             return None
         finer, streamed = fitted
         used = self._needed(index, finer, streamed) - self._ring(finer)
+        after = self._reclaim(index, used)
         row = GroupMemory(
             tuple(sorted(reload - streamed)),
             tuple(sorted(streamed - makes)),
             frozenset(),
             finer.tiling.rows,
-            max(self.room_bytes - used, _least_ring_bytes(finer)),
+            max(self.room_bytes - used - self._lingering_bytes(), _least_ring_bytes(finer)),
             used,
+            after,
         )
-        self._forget(index)
+        self._forget(index, used)
         return row
+
+    def _reclaim(self, index: int, used_bytes: int) -> int:
+        """Take room from what was used last longest ago; the last group that must be waited for.
+
+        Half of what is free stays for the weights to be read ahead.
+        """
+        free = self.room_bytes - used_bytes
+        allowed = free // 2 if self.rings else free
+        after = -1
+        while self.lingering and self._lingering_bytes() > allowed:
+            after = self.lingering.popleft()[0]
+        return after
+
+    def _lingering_bytes(self) -> int:
+        return sum(size for _, size in self.lingering)
+
+    def _reserved_bytes(self, index: int) -> int:
+        """Room that may not be given up yet, though nothing is read from it any more."""
+        first = index - self.limits.dealloc_delay
+        return sum(size for last, size in self.lingering if last >= first)
 
     def _needed(self, index: int, group: Group, streamed: frozenset[str]) -> int:
         """Bytes that are in VTCM while the group runs, with the least room for its weights."""
         gathered = sum(member.core_gather_bytes for member in group.members)
         own = gathered + group.tile_peak_bytes() + self._ring(group)
-        shared = self._overlaid_bytes(index, group, streamed)
-        return self._used() + own - shared + self._passing_bytes(group, streamed)
+        own += self._passing_bytes(group, streamed) - self._overlaid_bytes(index, group, streamed)
+        return self._used() + self._reserved_bytes(index) + own
+
+    def _working_set(self, index: int, group: Group, streamed: frozenset[str]) -> int:
+        """Bytes that the group itself touches."""
+        touched = group.external() | {member.step.output.name for member in group.kept()}
+        idle = sum(self.share[name] for name in self.resident - touched)
+        return self._needed(index, group, streamed) - idle - self._reserved_bytes(index)
 
     def _ring(self, group: Group) -> int:
         return _ring_bytes(group) if self.rings else 0
@@ -243,7 +288,7 @@ class _Planner:
         The largest tensors go first, then tiles are halved until they fit.
         """
         streamed: frozenset[str] = frozenset()
-        while self._needed(index, group, streamed) > self.room_bytes:
+        while not self._fits(index, group, streamed):
             if not self.spilling:
                 return None
             whole = [n for n in touched - streamed if self.share[n] > MIN_TILE_BYTES]
@@ -261,9 +306,16 @@ class _Planner:
                 raise self._too_big(index, group, streamed)
         return group, streamed
 
+    def _fits(self, index: int, group: Group, streamed: frozenset[str]) -> bool:
+        if self._needed(index, group, streamed) > self.room_bytes:
+            return False
+        limit = self.limits.working_set_bytes
+        limited = limit < self.limits.vtcm_bytes
+        return not limited or self._working_set(index, group, streamed) <= limit
+
     def _row_tiles(self, group: Group, name: str) -> int:
         """Row tiles that make one tile of a tensor small; an output comes in all tiles."""
-        tiles = -(-self.share[name] // STREAM_BYTES)
+        tiles = -(-self.share[name] // self.limits.stream_bytes)
         return tiles if name in group.external() else -(-tiles // group.tiling.channels)
 
     def _passing_bytes(self, group: Group, streamed: frozenset[str]) -> int:
@@ -280,16 +332,23 @@ class _Planner:
         return sum(2 * tile_bytes for tile_bytes in largest.values())
 
     def _too_big(self, index: int, group: Group, streamed: frozenset[str]) -> DoesNotFitError:
-        needed = self._needed(index, group, streamed)
+        needed, room = self._needed(index, group, streamed), self.room_bytes
+        lever = "raise cores or mos, or lower batch size"
+        if needed <= room:
+            needed, room = self._working_set(index, group, streamed), self.limits.working_set_bytes
+            lever = "raise the VTCM working-set limit ratio"
         return DoesNotFitError(
             f"{group.name} ({group.members[0].step.op}): needs {needed / MIB:.1f} MiB of VTCM "
-            f"per NSP, has {self.room_bytes / MIB:.1f} MiB; raise cores or mos, or lower batch "
-            "size"
+            f"per NSP, has {room / MIB:.1f} MiB; {lever}"
         )
 
     def _next_use(self, name: str, index: int) -> int:
         return next((use for use in self.uses.get(name, []) if use > index), len(self.groups))
 
-    def _forget(self, index: int) -> None:
+    def _forget(self, index: int, used_bytes: int) -> None:
+        """Let go of what is read no more, the group's own buffers with it."""
         last = len(self.groups)
         self.resident = {name for name in self.resident if self._next_use(name, index) < last}
+        gone = used_bytes - self._reserved_bytes(index) - self._used()
+        if gone > 0:
+            self.lingering.append((index, gone))

@@ -9,9 +9,11 @@ from compiler.ir.graph import Graph
 from compiler.options import CompileOptions
 from compiler.program import Binding, MemoryUse, Program
 from compiler.schedule.batches import plan_batches
+from compiler.schedule.limits import limits_of
 from compiler.schedule.lower import Lowered, lower
 from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import DEFAULT_OLS
+from compiler.schedule.reads import Reads
 from compiler.schedule.residency import Residency, with_streaming
 from compiler.schedule.steps import Step, steps_of, stored_bytes
 from compiler.target import DeviceSpec
@@ -29,6 +31,7 @@ class Prepared:
 
     name: str
     steps: tuple[Step, ...]
+    reads: Reads
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
     constants_bytes: int
@@ -36,10 +39,11 @@ class Prepared:
 
 def prepare(graph: Graph) -> Prepared:
     """The steps and bindings of a bound, optimised graph."""
-    steps = steps_of(graph)
+    reads = Reads(graph)
     return Prepared(
         graph.name,
-        steps,
+        steps_of(graph, reads),
+        reads,
         tuple(_binding(graph, name) for name in graph.inputs),
         tuple(_binding(graph, name) for name in graph.outputs),
         sum(stored_bytes(constant.type) for constant in graph.constants.values()),
@@ -52,12 +56,10 @@ def schedule(
     """The program of a prepared graph; raises `DoesNotFitError` where a memory is too small."""
     cluster = Cluster(options.num_cores, options.mos, options.multicast_weights)
     groups, residency = plan_batches(
-        prepared.steps, cluster, options.ols, device.vtcm_usable_bytes
+        prepared.steps, prepared.reads, cluster, options.ols, limits_of(options, device)
     )
     streamed = with_streaming(groups, residency)
-    lowered = lower(
-        streamed, residency, options.num_cores, multicast_weights=options.multicast_weights
-    )
+    lowered = lower(streamed, residency, prepared.reads, cluster)
     return Program(
         model_name=prepared.name,
         model_sha256=model_sha256,
@@ -70,6 +72,7 @@ def schedule(
         memory=_memory(prepared, residency, lowered, device),
         layers=lowered.layers,
         tasks=lowered.tasks,
+        tiles=lowered.tiles,
     )
 
 

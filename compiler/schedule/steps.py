@@ -19,6 +19,8 @@ from compiler.errors import UnsupportedError
 from compiler.ir.graph import Graph, Node, TensorType
 from compiler.operators import OPERATORS, Operator, WorkKind
 from compiler.program import VectorOp
+from compiler.schedule.extent import Extent, Region
+from compiler.schedule.reads import Reads
 
 ACTIVATION_BYTES = 2
 """Bytes of a float element on the device: all float arithmetic runs in fp16."""
@@ -30,33 +32,24 @@ NARROW = 4
 """Channels of the device's depth-4 layouts (network descriptor: D4 variants), for images."""
 
 _FREE_AFTER_MATRIX = frozenset({"Relu", "Clip"})
+_NEW_AXES = frozenset({"Transpose", "Gather", "GatherND", "SpaceToDepth", "DepthToSpace", "Tile"})
+"""Operators whose output dims do not stand for the same as their input's."""
 _FLAT_OPS = frozenset({"Transpose", "Softmax", "LogSoftmax", "Gather", "ArgMax", "TopK", "CumSum"})
-
-
-class Access(Enum):
-    """Which part of an input a core needs for its part of the output.
-
-    LOCAL    the same fraction
-    HALO     the same fraction and the rows beside it (`Operand.halo_bytes` a cut)
-    CHANNELS the same rows with all their channels
-    GROUP    all of the matrices that its rows take part in (the second operand of a product)
-    REMAP    an arbitrary part of the same sample
-    """
-
-    LOCAL = "local"
-    HALO = "halo"
-    CHANNELS = "channels"
-    GROUP = "group"
-    REMAP = "remap"
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One activation that a step reads."""
+    """One activation that a step reads.
+
+    `value` is the graph's name for it, `index` which input of the step's node it is (-1 where the
+    step has no node, and reads what lies where its own output does). With `local` a tile of the
+    output needs just the same tile of it, so that one may take the other's place.
+    """
 
     tensor: str
-    access: Access
-    halo_bytes: int = 0
+    value: str
+    index: int
+    local: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +79,37 @@ class VectorWork:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An activation in memory.
-
-    `row_units` is how many equal pieces its rows can be cut into (samples x lines), `channels`
-    the extent that a channel split divides.
-    """
+    """An activation in memory; a part of one has some of its rows, from `first_row` on."""
 
     name: str
     size_bytes: int
-    row_units: int
-    channels: int
+    extent: Extent
+    first_row: int
+    end_row: int
+
+    @property
+    def row_units(self) -> int:
+        """Into how many equal pieces its rows can be cut (samples x lines)."""
+        return self.end_row - self.first_row
+
+    @property
+    def channels(self) -> int:
+        """The extent that a channel split divides."""
+        return self.extent.columns
+
+    @property
+    def region(self) -> Region:
+        """All that it holds."""
+        return Region(self.first_row, self.end_row, 0, self.extent.columns)
+
+    def bytes_of(self, region: Region) -> int:
+        """Bytes of a region of it, rounded up."""
+        return -(-self.size_bytes * region.area // max(1, self.region.area))
+
+
+def tensor_of(name: str, size_bytes: int, extent: Extent) -> Tensor:
+    """A whole tensor."""
+    return Tensor(name, size_bytes, extent, 0, extent.rows)
 
 
 class StepKind(Enum):
@@ -114,7 +128,9 @@ class Step:
     `weight_bytes` are constants that must be in VTCM while the step runs, as the device stores
     them; `table_bytes` are bytes that it picks out of a constant that stays in DDR;
     `host_bytes` are bytes of the host's buffer that an INPUT reads or an OUTPUT writes.
-    `samples` is how many samples of the batch this step is for.
+    `samples` is how many samples of the batch this step is for; `samplewise` says that a sample of
+    the output depends on the same sample of each operand only. `nodes` are the graph's nodes that
+    it computes, `sources` pairs of a value and the storage that it lies in.
     """
 
     name: str
@@ -129,6 +145,9 @@ class Step:
     table_bytes: int = 0
     host_bytes: int = 0
     samples: int = 1
+    samplewise: bool = True
+    nodes: tuple[Node, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
 
 
 class _Layout(Enum):
@@ -139,7 +158,7 @@ class _Layout(Enum):
 class _Builder:
     """Walks a graph once; keeps storage names, layouts and the steps so far."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, reads: Reads) -> None:
         self.graph = graph
         self.steps: list[Step] = []
         self.storage: dict[str, str] = {}
@@ -147,7 +166,8 @@ class _Builder:
         self.tensors: dict[str, Tensor] = {}
         self.uses = Counter(name for node in graph.nodes for name in node.inputs)
         self.uses.update(graph.outputs)
-        self.fused: dict[str, str] = {}
+        self.fused: dict[str, Node] = {}
+        self.reads = reads
 
     def build(self) -> tuple[Step, ...]:
         for name in self.graph.inputs:
@@ -173,22 +193,29 @@ class _Builder:
                 continue
             if self.uses[node.inputs[0]] == 1 and _operator(source).kind is WorkKind.MATRIX:
                 found.add(node.name)
-                self.fused[source.name] = node.op
+                self.fused[source.name] = node
         return frozenset(found)
 
     def _alias(self, source: str, target: str) -> None:
         self.storage[target] = self.storage[source]
 
-    def _tensor(self, name: str, type_: TensorType) -> Tensor:
-        channels_last = len(type_.shape) != 4
-        shape = type_.shape or (1,)
-        width = shape[-1] if channels_last else shape[1]
-        units = prod(shape[:-1]) if channels_last else shape[0] * shape[2]
-        size = stored_bytes(type_)
-        return Tensor(name, size, max(units, 1), max(width, 1))
+    def _tensor(self, name: str, type_: TensorType, axis: int | None = None) -> Tensor:
+        """The tensor of a value; its channels are the second of four dims or more, else last."""
+        rank = len(type_.shape)
+        found = axis if axis is not None else (1 if rank >= 4 else max(rank - 1, 0))
+        return tensor_of(name, stored_bytes(type_), Extent(type_.shape, found))
+
+    def _axis(self, node: Node, operands: list[Operand], rank: int) -> int | None:
+        """The channel axis that a vector operator hands on; `None` where it makes a new shape."""
+        if not operands or node.op in _NEW_AXES:
+            return None
+        extent = self.tensors[operands[0].tensor].extent
+        same = self.graph.types[operands[0].value].shape == extent.shape
+        return extent.axis if same and len(extent.shape) == rank else None
 
     def _add(self, step: Step, layout: _Layout) -> None:
-        self.steps.append(replace(step, samples=self.graph.batch_size))
+        step = replace(step, samples=self.graph.batch_size)
+        self.steps.append(replace(step, samplewise=self.reads.is_samplewise(step, self.tensors)))
         self.tensors[step.output.name] = step.output
         self.layout[step.output.name] = layout
 
@@ -212,14 +239,15 @@ class _Builder:
         type_ = self.graph.types[name]
         source = self._in_layout(self.storage[name], type_, _Layout.FLAT, VectorOp.FROM_D32)
         convert = (VectorWork(VectorOp.CONVERT, type_.elements),) if type_.dtype.is_float else ()
-        out = Tensor(f"{name}:host", 0, self.tensors[source].row_units, 1)
+        extent = self.tensors[source].extent
         step = Step(
             name=f"{name}:host",
             op="Output",
             kind=StepKind.OUTPUT,
-            operands=(Operand(source, Access.LOCAL),),
-            output=out,
-            shape=type_.shape,
+            operands=(Operand(source, name, -1, local=True),),
+            output=tensor_of(f"{name}:host", 0, extent),
+            sources=((name, source),),
+            shape=extent.shape,
             vector=convert,
             host_bytes=type_.size_bytes,
         )
@@ -253,16 +281,14 @@ class _Builder:
             name=name,
             op=op.name.title().replace("_", ""),
             kind=StepKind.VECTOR,
-            operands=(Operand(tensor, Access.LOCAL),),
-            output=Tensor(name, old.size_bytes, old.row_units, old.channels),
-            shape=type_.shape,
+            operands=(Operand(tensor, "", -1, local=True),),
+            output=replace(old, name=name),
+            shape=old.extent.shape,
             vector=(VectorWork(op, type_.elements),),
+            sources=((tensor, tensor),),
         )
         self._add(step, layout)
         return name
-
-    def _activations(self, node: Node) -> list[str]:
-        return [n for n in node.inputs if n and not self.graph.is_constant(n)]
 
     def _constant_bytes(self, names: tuple[str, ...]) -> int:
         constants = [self.graph.constants[n].type for n in names if n in self.graph.constants]
@@ -277,7 +303,7 @@ class _Builder:
             tensor = self._in_layout(
                 self.storage[first], self.graph.types[first], _Layout.D32, VectorOp.TO_D32
             )
-            operands.append(self._window(node, tensor, first))
+            operands.append(Operand(tensor, first, 0, local=False))
         if second and not self.graph.is_constant(second):
             tensor = self._in_layout(
                 self.storage[second],
@@ -285,97 +311,89 @@ class _Builder:
                 _Layout.D32,
                 VectorOp.WEIGHTS_TO_D32,
             )
-            operands.append(Operand(tensor, Access.GROUP))
+            operands.append(Operand(tensor, second, 1, local=False))
+        for index, name in enumerate(node.inputs[2:], start=2):
+            if name and not self.graph.is_constant(name):
+                operands.append(Operand(self.storage[name], name, index, local=True))
         out = node.outputs[0]
-        self.storage[out] = out
         follower = self.fused.get(node.name)
+        nodes = (node,) if follower is None else (node, follower)
+        self.storage[out] = made = nodes[-1].outputs[0]
+        axis = 1 if node.op in ("Conv", "ConvTranspose") else None
+        type_ = self.graph.types[out]
+        if node.op in ("MatMul", "MatMulBias", "Gemm") and work.outputs > 1 and not operands[1:]:
+            axis = len(type_.shape) - 1
         step = Step(
             name=node.name,
-            op=node.op if follower is None else f"{node.op}+{follower}",
+            op="+".join(each.op for each in nodes),
             kind=StepKind.MATRIX,
             operands=tuple(operands),
-            output=self._tensor(out, self.graph.types[out]),
-            shape=self.graph.types[out].shape,
+            output=self._tensor(made, type_, axis),
+            shape=type_.shape,
             matrix=work,
             weight_bytes=self._constant_bytes(node.inputs),
+            nodes=nodes,
+            sources=_sources(operands),
         )
         self._add(step, _Layout.D32)
 
-    def _window(self, node: Node, tensor: str, name: str) -> Operand:
-        if node.op not in ("Conv", "ConvTranspose"):
-            return Operand(tensor, Access.CHANNELS)
-        shape = self.graph.types[name].shape
-        halo = _halo_rows(node, self.graph.types[node.inputs[1]].shape[2:], len(shape))
-        row_bytes = shape[1] * prod(shape[3:]) * ACTIVATION_BYTES
-        return Operand(tensor, Access.CHANNELS, halo * row_bytes)
-
     def _vector(self, node: Node, operator: Operator) -> None:
-        layout = _Layout.FLAT if node.op in _FLAT_OPS else None
-        operands = []
-        for name in self._activations(node):
+        """One step for each output that is used: none depends on another."""
+        operands = self._vector_operands(node, operator)
+        used = [name for name in node.outputs if name and self.uses[name]] or node.outputs[:1]
+        layout = _Layout.FLAT if node.op in _FLAT_OPS or not operands else None
+        result = layout or self.layout[operands[0].tensor]
+        for number, name in enumerate(used):
+            self._vector_step(node, operator, operands, name, number)
+            self.layout[name] = result
+
+    def _vector_operands(self, node: Node, operator: Operator) -> list[Operand]:
+        flat = _Layout.FLAT if node.op in _FLAT_OPS else None
+        operands: list[Operand] = []
+        for index, name in enumerate(node.inputs):
+            if not name or self.graph.is_constant(name):
+                continue
             storage = self.storage[name]
-            wanted = layout or self.layout[self.storage[self._activations(node)[0]]]
+            wanted = flat or self.layout[operands[0].tensor if operands else storage]
             op = VectorOp.FROM_D32 if wanted is _Layout.FLAT else VectorOp.TO_D32
             if self.graph.types[name].dtype.is_float:
                 storage = self._in_layout(storage, self.graph.types[name], wanted, op)
-            operands.append(self._vector_operand(node, operator, storage, name))
-        result = layout or (self.layout[operands[0].tensor] if operands else _Layout.FLAT)
-        constants = node.inputs[1:] if operator.vector is VectorOp.GATHER else node.inputs
-        table = node.inputs[:1] if operator.vector is VectorOp.GATHER else ()
-        main, *others = [name for name in node.outputs if name and self.uses[name]] or node.outputs
-        total = sum(self.graph.types[name].elements for name in (main, *others))
-        self.storage[main] = main
-        for other in others:
-            self.storage[other] = main
-        type_ = self.graph.types[main]
-        tensor = self._tensor(main, type_)
-        size = total * _element_bytes(type_)
+            local = operator.kind is WorkKind.ELEMENTWISE
+            operands.append(Operand(storage, name, index, local))
+        return operands
+
+    def _vector_step(
+        self, node: Node, operator: Operator, operands: list[Operand], name: str, number: int
+    ) -> None:
+        gathers = operator.vector is VectorOp.GATHER
+        constants = node.inputs[1:] if gathers else node.inputs
+        table = gathers and self.graph.is_constant(node.inputs[0])
+        type_ = self.graph.types[name]
+        tensor = self._tensor(name, type_, self._axis(node, operands, len(type_.shape)))
+        self.storage[name] = name
         step = Step(
-            name=node.name,
+            name=node.name if not number else f"{node.name}:{name}",
             op=node.op,
             kind=StepKind.VECTOR,
             operands=tuple(operands),
-            output=Tensor(main, size, tensor.row_units, tensor.channels),
+            output=tensor,
             shape=type_.shape,
-            vector=_vector_work(node, operator, self.graph, total),
-            weight_bytes=self._constant_bytes(constants),
-            table_bytes=size if table and table[0] in self.graph.constants else 0,
+            vector=_vector_work(node, operator, self.graph, type_.elements, first=not number),
+            weight_bytes=0 if number else self._constant_bytes(constants),
+            table_bytes=tensor.size_bytes if table else 0,
+            nodes=(node,),
+            sources=_sources(operands),
         )
-        self._add(step, result)
-
-    def _vector_operand(self, node: Node, operator: Operator, storage: str, name: str) -> Operand:
-        if operator.kind is WorkKind.WINDOW:
-            shape = self.graph.types[name].shape
-            if node.op.startswith("Global") or len(shape) < 3:
-                return Operand(storage, Access.HALO, shape[1] * ACTIVATION_BYTES)
-            halo = _halo_rows(node, node.ints("kernel_shape", (1, 1)), len(shape))
-            return Operand(
-                storage, Access.HALO, halo * shape[1] * prod(shape[3:]) * ACTIVATION_BYTES
-            )
-        if operator.vector in (VectorOp.TRANSPOSE, VectorOp.GATHER):
-            return Operand(storage, Access.REMAP)
-        if operator.kind is WorkKind.ROWWISE:
-            return Operand(storage, Access.CHANNELS)
-        return Operand(storage, Access.LOCAL)
+        self._add(step, _Layout.FLAT)
 
 
-PART_MARK = "#"
-"""Between a tensor's name and the first sample of a part of it."""
+def _sources(operands: list[Operand]) -> tuple[tuple[str, str], ...]:
+    return tuple((operand.value, operand.tensor) for operand in operands)
 
 
-def part_name(name: str, first_sample: int) -> str:
-    """The name of a part of a tensor."""
-    return f"{name}{PART_MARK}{first_sample}"
-
-
-def whole_name(name: str) -> str:
-    """The name of the tensor that this is a part of, or its own."""
-    return name.rpartition(PART_MARK)[0] or name
-
-
-def steps_of(graph: Graph) -> tuple[Step, ...]:
+def steps_of(graph: Graph, reads: Reads) -> tuple[Step, ...]:
     """The graph's work as steps in execution order, host borders included."""
-    return _Builder(graph).build()
+    return _Builder(graph, reads).build()
 
 
 def _operator(node: Node) -> Operator:
@@ -395,16 +413,6 @@ def stored_bytes(type_: TensorType) -> int:
 
 def _element_bytes(type_: TensorType) -> int:
     return ACTIVATION_BYTES if type_.dtype.is_float else min(type_.dtype.size_bytes, 4)
-
-
-def _halo_rows(node: Node, kernel: tuple[int, ...], rank: int) -> int:
-    """Input rows beside a core's own that its output rows need: dilated kernel less stride."""
-    if not kernel:
-        return 0
-    spatial = rank - 2
-    dilation = node.ints("dilations", (1,) * spatial)[0]
-    stride = node.ints("strides", (1,) * spatial)[0]
-    return max(0, (kernel[0] - 1) * dilation + 1 - stride)
 
 
 def _matrix_work(node: Node, graph: Graph) -> MatrixWork:
@@ -480,10 +488,11 @@ def _einsum_work(node: Node, graph: Graph) -> MatrixWork:
 
 
 def _vector_work(
-    node: Node, operator: Operator, graph: Graph, elements: int
+    node: Node, operator: Operator, graph: Graph, elements: int, *, first: bool
 ) -> tuple[VectorWork, ...]:
+    """The work of one output; what is done once for all of them counts for the first."""
     op = operator.vector if operator.vector is not None else VectorOp.COPY
-    if operator.kind is WorkKind.ROWWISE:
+    if operator.kind is WorkKind.ROWWISE and first:
         elements = graph.types[node.inputs[0]].elements
     if operator.kind is WorkKind.WINDOW and op is VectorOp.POOL:
         elements = _pool_elements(node, graph, elements)

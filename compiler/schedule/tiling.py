@@ -15,10 +15,6 @@ TILE_BYTES = 768 << 10
 """Most bytes of output in one tile: 768 KB is the largest mean in BERT-base's device profile
 (layer norm, transpose and softmax: 18,432 KB in 24 operations)."""
 
-STREAM_BYTES = 512 << 10
-"""Bytes of one tile of a tensor that passes through VTCM because it does not fit whole: the lower
-end of the vendor's size-split-granularity (512 to 2048 KiB)."""
-
 MIN_TILE_BYTES = 16 << 10
 """assumed: below this a further overlap split costs more in task overhead than it overlaps."""
 
