@@ -161,7 +161,8 @@ def test_a_large_batch_runs_in_parts_instead_of_spilling(cores: int) -> None:
 
 @given(batch=st.integers(2, 30), samples=st.integers(1, 29), end=st.integers(1, 9))
 def test_parts_of_a_batch_add_up(batch: int, samples: int, end: int) -> None:
-    steps = steps_of(small_cnn(batch))
+    graph = small_cnn(batch)
+    steps = steps_of(graph, Reads(graph))
     parts = split_batch(steps, end, min(samples, batch - 1))
     for whole in steps:
         own = [part for part in parts if part.name == whole.name]
