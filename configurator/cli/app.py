@@ -16,7 +16,7 @@ from compiler.target import DEVICES, DeviceSpec, Sku, device
 from configurator import export as vendor
 from configurator import tables
 from configurator.cli import arguments as args
-from configurator.cli import exits
+from configurator.cli import exits, inspecting
 from configurator.errors import UsageError
 from configurator.records import Study, TrialRow, Workflow
 from configurator.search import Sampler
@@ -232,6 +232,9 @@ def compile_(
         _print_json(tables.program_document(program, path))
     else:
         print(tables.program_text(program, path))
+
+
+app.command("inspect")(inspecting.inspect_command)
 
 
 @app.command()
