@@ -11,6 +11,7 @@ from compiler.ir.graph import Graph
 from compiler.options import CompileOptions
 from compiler.program import Program, TaskKind, Tasks, VectorOp, verify
 from compiler.schedule.batches import split_batch
+from compiler.schedule.reads import Reads
 from compiler.schedule.schedule import compile_graph
 from compiler.schedule.steps import steps_of
 from compiler.target import Sku, device
