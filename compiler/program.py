@@ -40,7 +40,7 @@ class TaskKind(IntEnum):
 
     MATMUL   HMX: rows, input channels, output channels, repeats (kernel taps x groups)
     VECTOR   HVX: elements, `VectorOp`, bytes of one element, 0
-    READ     LOAD: bytes from DDR into the own VTCM, 0, 0, 0
+    READ     LOAD: bytes from DDR into the own VTCM, 1 for activations (0: constants), 0, 0
     SEND     STORE: bytes from the own VTCM to `receivers` other cores at once, receivers, 0, 0
     WRITE    STORE: bytes from the own VTCM to DDR, 0, 0, 0
     BARRIER  SYNC: cores that meet, 0, 0, 0 (stands on core 0; it depends on what must be done)

@@ -271,8 +271,11 @@ class _Emitter:
         send = self.columns.add(TaskKind.SEND, loader, layer, work, [read])
         return {core: read if core == loader else send for core in cores}
 
-    def _read(self, layer: int, core: int, size_bytes: int, after: list[int]) -> int:
-        return self.columns.add(TaskKind.READ, core, layer, (size_bytes, 0, 0, 0), after)
+    def _read(
+        self, layer: int, core: int, size_bytes: int, after: list[int], activations: int = 0
+    ) -> int:
+        work = (size_bytes, activations, 0, 0)
+        return self.columns.add(TaskKind.READ, core, layer, work, after)
 
     def _reload(self, layer: int, name: str) -> None:
         made = self.made[name]
@@ -280,7 +283,7 @@ class _Emitter:
         tiles = {}
         for core in made.tiles:
             after = [written.get(core, -1), self.previous.get(core, -1)]
-            tiles[core] = [self._read(layer, core, self.share[name], after)]
+            tiles[core] = [self._read(layer, core, self.share[name], after, 1)]
             self._count_spill(layer, self.share[name])
         self.made[name] = _Made(made.member, Tiling(1), made.units, 1, tiles)
 
@@ -350,7 +353,7 @@ class _Emitter:
             size = piece(self.share[name], group.tiling.rows, row)
             source = self.written.get(name, {}).get(core, -1)
             after = [source, self._room(group, core)]
-            reads[name] = self._read(self.first_layer[index], core, size, after)
+            reads[name] = self._read(self.first_layer[index], core, size, after, 1)
             self._count_spill(self.first_layer[index], size)
         return reads
 
@@ -369,7 +372,8 @@ class _Emitter:
         if not total:
             return []
         size = piece(group.split.core_part(total, core), group.tiling.count, tile)
-        return [self._read(layer, core, size, [self._room(group, core)])]
+        activations = int(step.kind is StepKind.INPUT)
+        return [self._read(layer, core, size, [self._room(group, core)], activations)]
 
     def _compute(
         self,
