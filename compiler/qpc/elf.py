@@ -24,8 +24,8 @@ _MAX_SECTIONS = 1024
 def build(name: str, data: bytes) -> bytes:
     """A Hexagon executable with one section `name` of `data`."""
     names = b"\0" + name.encode() + b"\0" + _NAMES.encode() + b"\0"
-    data_at = _HEADER.size + -_HEADER.size % _DATA_ALIGNMENT
-    names_at = data_at + len(data)
+    data_at = _aligned(_HEADER.size)
+    names_at = _aligned(data_at + len(data))
     table_at = names_at + len(names) + -(names_at + len(names)) % 8
     sections = [
         _SECTION.pack(*(0,) * 10),
@@ -35,8 +35,12 @@ def build(name: str, data: bytes) -> bytes:
     header = _HEADER.pack(
         _IDENT, _EXECUTABLE, HEXAGON, 1, 0, 0, table_at, 0, _HEADER.size, 0, 0, _SECTION.size, 3, 2
     )
-    body = header.ljust(data_at, b"\0") + data + names
+    body = (header.ljust(data_at, b"\0") + data).ljust(names_at, b"\0") + names
     return body.ljust(table_at, b"\0") + b"".join(sections)
+
+
+def _aligned(at: int) -> int:
+    return at + -at % _DATA_ALIGNMENT
 
 
 def section(elf: bytes, *names: str) -> bytes:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.schedule.extent import Region, around
-from compiler.schedule.geometry import held
+from compiler.schedule.extent import Region, around, overlap
+from compiler.schedule.geometry import holdings
 from compiler.schedule.partition import Split
 from compiler.schedule.reads import Reads
 from compiler.schedule.steps import Operand, Step, Tensor
@@ -39,16 +39,16 @@ def exchange_for(
     before, after = splits
     if num_cores == 1 or _dealt_alike(step, before, after):
         return NO_EXCHANGE
-    rows = (tensor.first_row, tensor.end_row)
-    holds = [held(rows, tensor.channels, before, core) for core in range(num_cores)]
-    missing: list[tuple[int, Region, float]] = []
-    for core in range(num_cores):
-        made = (step.output.first_row, step.output.end_row)
-        part = held(made, step.output.channels, after, core)
-        wanted, share = reads.needed(step, operand, tensor, part)
-        if not wanted.within(holds[core]):
-            missing.append((core, wanted, share))
-    return _counted(tensor, holds, missing) if missing else NO_EXCHANGE
+    output = step.output
+    made = holdings((output.first_row, output.end_row), output.channels, after, num_cores)
+    own = holdings((tensor.first_row, tensor.end_row), tensor.channels, before, num_cores)
+    wants = [reads.needed(step, operand, tensor, part) for part in made]
+    missing = [
+        (core, wanted, share)
+        for core, (wanted, share) in enumerate(wants)
+        if not wanted.within(own[core])
+    ]
+    return _counted(tensor, own, missing) if missing else NO_EXCHANGE
 
 
 def _dealt_alike(step: Step, before: Split, after: Split) -> bool:
@@ -58,20 +58,28 @@ def _dealt_alike(step: Step, before: Split, after: Split) -> bool:
 
 
 def _counted(
-    tensor: Tensor, holds: list[Region], missing: list[tuple[int, Region, float]]
+    tensor: Tensor, own: tuple[Region, ...], missing: list[tuple[int, Region, float]]
 ) -> Exchange:
+    """Cells are counted, of which each holds the same number of bytes."""
     received = [
-        tensor.bytes_of(wanted) * share - tensor.bytes_of(wanted.meet(holds[core])) * share
-        for core, wanted, share in missing
+        (wanted.area - overlap(wanted, own[core])) * share for core, wanted, share in missing
     ]
-    most = 0.0
-    distinct = 0.0
-    for sender, own in enumerate(holds):
-        parts = [(own.meet(w), s) for core, w, s in missing if core != sender and own.meet(w).area]
-        sent = min(
-            float(tensor.bytes_of(around([part for part, _ in parts]))),
-            sum(tensor.bytes_of(part) * share for part, share in parts),
-        )
-        most, distinct = max(most, sent), distinct + sent
+    sent = [_sent(core, region, missing) for core, region in enumerate(own) if region.area]
+    distinct = sum(sent)
     receivers = round(sum(received) / distinct) if distinct else 1
-    return Exchange(max(1, round(most)), max(1, receivers), round(max(received)))
+    cell_bytes = tensor.size_bytes / max(1, tensor.region.area)
+    return Exchange(
+        max(1, round(max(sent) * cell_bytes)),
+        max(1, receivers),
+        round(max(received) * cell_bytes),
+    )
+
+
+def _sent(sender: int, own: Region, missing: list[tuple[int, Region, float]]) -> float:
+    """Cells that a core sends, each of them once to all that need it."""
+    parts, cells = [], 0.0
+    for core, wanted, share in missing:
+        if core != sender and overlap(wanted, own):
+            parts.append(wanted.meet(own))
+            cells += overlap(wanted, own) * share
+    return min(float(around(parts).area), cells)

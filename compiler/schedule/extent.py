@@ -68,6 +68,14 @@ class Region:
         )
 
 
+def overlap(first: Region, second: Region) -> int:
+    """Cells that both cover, without making a region of them."""
+    rows = min(first.row_end, second.row_end) - max(first.row_start, second.row_start)
+    columns = min(first.column_end, second.column_end)
+    columns -= max(first.column_start, second.column_start)
+    return rows * columns if rows > 0 and columns > 0 else 0
+
+
 def around(parts: Sequence[Region]) -> Region:
     """The smallest region that covers all of them."""
     filled = [part for part in parts if part.area]

@@ -6,6 +6,7 @@ Columns are divided in whole HMX blocks, rows wherever an even division falls.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import gcd
 
 from compiler.schedule.extent import Region
@@ -56,6 +57,14 @@ def tile(part: Region, tiling: Tiling, units: int, index: int, pieces: int = 1) 
         block_cut(part.column_start, part.column_end, tiling.channels, column),
         block_cut(part.column_start, part.column_end, tiling.channels, column + columns),
     )
+
+
+@lru_cache(maxsize=65536)
+def holdings(
+    rows: tuple[int, int], columns: int, split: Split, num_cores: int
+) -> tuple[Region, ...]:
+    """What each core of an instance has; see `held`."""
+    return tuple(held(rows, columns, split, core) for core in range(num_cores))
 
 
 def common_units(parts: Sequence[Region]) -> int:

@@ -144,6 +144,8 @@ class _Emitter:
         self.spilled: dict[int, int] = {}
         self.previous: dict[int, int] = {}
         self.finished: list[list[list[int]]] = []
+        self.parts: dict[str, list[Region]] = {}
+        self.waits: dict[tuple[object, ...], int] = {}
         self.first_layer = [0]
         for group in groups:
             self.first_layer.append(self.first_layer[-1] + len(group.members))
@@ -184,6 +186,9 @@ class _Emitter:
             self._reload(layer, name)
         barriers = self._exchanges(layer, group)
         units = tuple(group.units(core) for core in range(group.split.cores))
+        for member in group.members:
+            parts = [member.part(core) for core in range(group.split.cores)]
+            self.parts[member.step.output.name] = parts
         for number, member in enumerate(group.members):
             tiles: dict[int, list[int]] = {core: [] for core in range(group.split.cores)}
             self.made[member.step.output.name] = _Made(
@@ -303,7 +308,8 @@ class _Emitter:
                 continue
             layer = self.first_layer[index] + number
             units = self.made[member.step.output.name].units[core]
-            region = tile_of(member.part(core), group.tiling, units, first, pieces)
+            part = self.parts[member.step.output.name][core]
+            region = tile_of(part, group.tiling, units, first, pieces)
             after = [
                 barriers[number, operand.tensor]
                 if (number, operand.tensor) in barriers
@@ -336,10 +342,32 @@ class _Emitter:
             return made.last(core)
         if len(own) == 1:
             return own[0]
-        source = made.member.step.output
-        wanted, _ = self.reads.needed(member.step, operand, source, region)
-        last = last_tile(made.member.part(core), made.tiling, made.units[core], wanted)
+        last = self._last_tile(member, operand, made, core, region)
         return own[last // made.stride] if last >= 0 else -1
+
+    def _last_tile(
+        self, member: PlannedStep, operand: Operand, made: _Made, core: int, region: Region
+    ) -> int:
+        """The last tile of the operand on this core that a region needs.
+
+        Cores with whole samples of their own ask the same as the first of them with as many.
+        """
+        source = made.member.step.output
+        part = self.parts[source.name][core]
+        own = self.parts[member.step.output.name][core]
+        key: tuple[object, ...] = ()
+        if member.step.samplewise and member.split.samples and made.member.split.samples:
+            rows = (region.row_start - own.row_start, region.row_end - own.row_start)
+            columns = (region.column_start, region.column_end)
+            sizes = (own.row_end - own.row_start, part.row_end - part.row_start)
+            key = (member.step.output.name, operand.index, source.name, rows, columns, sizes)
+            if key in self.waits:
+                return self.waits[key]
+        wanted, _ = self.reads.needed(member.step, operand, source, region)
+        last = last_tile(part, made.tiling, made.units[core], wanted)
+        if key:
+            self.waits[key] = last
+        return last
 
     def _stream_in(
         self, index: int, group: Group, memory: GroupMemory, core: int, tile: int

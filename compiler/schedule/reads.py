@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from compiler.ir.graph import Graph, TensorType, value_of
 from compiler.regions import Box, needed
-from compiler.schedule.extent import Region, around, box_elements, boxes_of, region_of
+from compiler.schedule.extent import Extent, Region, around, box_elements, boxes_of, region_of
 from compiler.schedule.names import whole_name
 
 if TYPE_CHECKING:
@@ -27,7 +29,29 @@ class Reads:
     def __init__(self, graph: Graph) -> None:
         self._types: Mapping[str, TensorType] = graph.types
         self._small = _small_constants(graph)
-        self._known: dict[tuple[str, str, int, Region], tuple[Region, float]] = {}
+        self._ids: dict[str, int] = {}
+        self._signatures: dict[tuple[object, ...], int] = {}
+        self._known: dict[tuple[int, int, Extent, Region], tuple[Region, float]] = {}
+
+    def kind(self, step: Step) -> int:
+        """A number that steps with the same operator on the same shapes share."""
+        name = step.output.name
+        if name not in self._ids:
+            signature = self._signature(step)
+            self._ids[name] = self._signatures.setdefault(signature, len(self._signatures))
+        return self._ids[name]
+
+    def _signature(self, step: Step) -> tuple[object, ...]:
+        if not step.nodes:
+            return (step.output.extent,)
+        node = step.nodes[0]
+        return (
+            (node.domain, node.op, node.opset, _output_of(step)),
+            tuple(sorted((name, _hashable(value)) for name, value in node.attributes.items())),
+            tuple(self._types[name].shape if name else None for name in node.inputs),
+            tuple(self._small.get(name) for name in node.inputs),
+            step.output.extent,
+        )
 
     def needed(
         self, step: Step, operand: Operand, tensor: Tensor, region: Region
@@ -39,7 +63,7 @@ class Reads:
         """
         if not region.area:
             return Region(0, 0, 0, 0), 0.0
-        key = (whole_name(step.output.name), whole_name(operand.tensor), operand.index, region)
+        key = (self.kind(step), operand.index, tensor.extent, region)
         if key not in self._known:
             self._known[key] = self._find(step, operand, tensor, region)
         found, share = self._known[key]
@@ -65,9 +89,8 @@ class Reads:
     def _box(self, step: Step, operand: Operand, box: Box) -> Box:
         if operand.index < 0:
             return box
-        node, made = step.nodes[0], whole_name(step.output.name)
-        output = node.outputs.index(made) if made in node.outputs else 0
-        return needed(node, self._types, operand.index, box, output, self._small)
+        node = step.nodes[0]
+        return needed(node, self._types, operand.index, box, _output_of(step), self._small)
 
     def is_samplewise(self, step: Step, tensors: Mapping[str, Tensor]) -> bool:
         """Whether each sample of the output needs that sample of its operands only."""
@@ -87,6 +110,16 @@ class Reads:
         wanted, _ = self.needed(step, operand, tensor, made)
         own = _sample(tensor, step.samples, sample)
         return wanted.within(own)
+
+
+def _output_of(step: Step) -> int:
+    """Which output of its first node a step makes."""
+    node, made = step.nodes[0], whole_name(step.output.name)
+    return node.outputs.index(made) if made in node.outputs else 0
+
+
+def _hashable(value: object) -> str:
+    return value.tobytes().hex() if isinstance(value, np.ndarray) else repr(value)
 
 
 def _sample(tensor: Tensor, samples: int, sample: int) -> Region:
