@@ -211,7 +211,8 @@ class Program:
 
     `options` are the options as asked (with `None` where the compiler chose), `chosen` says what
     it chose. With `double_buffered_inputs` the host may bring the next inference's inputs while
-    this one runs.
+    this one runs. The host moves all inputs in `input_transfers` requests, all outputs in
+    `output_transfers`.
     """
 
     model_name: str
@@ -227,6 +228,8 @@ class Program:
     tasks: Tasks
     tiles: Tiles = field(default_factory=no_tiles)
     double_buffered_inputs: bool = True
+    input_transfers: int = 1
+    output_transfers: int = 1
 
     @property
     def input_bytes(self) -> int:

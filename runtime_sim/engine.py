@@ -95,11 +95,12 @@ TIMES = 4
     P_GAP,
     P_STAGGER,
     P_LAUNCH,
-    P_PCIE_LATENCY,
+    P_IN_LATENCY,
+    P_OUT_LATENCY,
     P_WARMUP,
     P_TARGET,
-) = range(17)
-PARAMETERS = 17
+) = range(18)
+PARAMETERS = 18
 # ... then counters: next sequence number, window, instances past warm-up and done, heap sizes.
 SEQUENCE, WINDOW_START, WINDOW_END, WARM, COMPLETE, SIZE = range(PARAMETERS, PARAMETERS + 6)
 VALUES = SIZE + HEAPS
@@ -383,12 +384,12 @@ def _transfer_done(
     i, number = (code >> 32) & 0xFFFF, code & 0xFFFFFFFF
     if s == PCIE_IN:
         state[i, SENDING] = 0
-        _event(values, heap, now + values[P_PCIE_LATENCY], ARRIVED, i, 0)
+        _event(values, heap, now + values[P_IN_LATENCY], ARRIVED, i, 0)
         _bring_input(values, state, server, heap, now, i)
     elif s == PCIE_OUT:
         state[i, OUT_SENDING] = 0
         state[i, UNDRAINED] -= 1
-        _event(values, heap, now + values[P_PCIE_LATENCY], DRAINED, i, 0)
+        _event(values, heap, now + values[P_OUT_LATENCY], DRAINED, i, 0)
         _send_output(values, state, server, heap, now, i)
         _execute(values, state, heap, now, i)
     else:

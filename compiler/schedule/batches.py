@@ -9,10 +9,10 @@ once. The price is reading the early layers' weights once for each part of the b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from compiler.schedule.limits import Limits
-from compiler.schedule.names import part_name
+from compiler.schedule.names import is_part, part_name
 from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import Group, plan_groups
 from compiler.schedule.reads import Reads
@@ -32,22 +32,57 @@ _BOUNDARIES = 3
 """assumed: points after the last tight one that are tried as the end of the smaller batches."""
 
 
+@dataclass(frozen=True, slots=True)
+class DepthFirst:
+    """Whether parts of the batch go deep into the model before the next part starts.
+
+    `wanted` is `None` where that is left to us. `chain_bytes` is what such a chain may fill of
+    each core; `None` is all of it.
+    """
+
+    wanted: bool | None = None
+    chain_bytes: int | None = None
+
+
 def plan_batches(
-    steps: tuple[Step, ...], reads: Reads, cluster: Cluster, ols: int | None, limits: Limits
+    steps: tuple[Step, ...],
+    reads: Reads,
+    cluster: Cluster,
+    ols: int | None,
+    limits: Limits,
+    depth_first: DepthFirst,
 ) -> Planned:
-    """The plan that moves the fewest bytes to and from DDR, among whole batch and parts of it."""
+    """The plan that moves the fewest bytes to and from DDR, among whole batch and parts of it.
+
+    Where depth-first is asked for, the whole batch is taken only if there is nothing to cut.
+    """
     whole = _plan(steps, reads, cluster, ols, limits)
-    if not whole[1].spills:
+    if depth_first.wanted is False or not (whole[1].spills or depth_first.wanted):
         return whole
-    candidates = [whole]
+    candidates = []
     for end in _ends(steps, whole):
         for samples in _part_sizes(steps[0].samples, cluster.num_cores):
             parted = split_batch(steps, end, samples)
             parts = _plan(parted, reads, cluster, ols, limits)
             candidates.append(parts)
-            if not parts[1].spills:
+            if not parts[1].spills and _chain_fits(parts, depth_first):
                 break
-    return min(candidates, key=lambda plan: dram_bytes(plan[0], plan[1], cluster))
+    if not depth_first.wanted or not candidates:
+        candidates.append(whole)
+    fitting = [plan for plan in candidates if _chain_fits(plan, depth_first)] or candidates
+    return min(fitting, key=lambda plan: (dram_bytes(plan[0], plan[1], cluster), len(plan[0])))
+
+
+def _chain_fits(plan: Planned, depth_first: DepthFirst) -> bool:
+    """Whether the parts of the batch stay within the room that a chain may fill."""
+    if depth_first.chain_bytes is None:
+        return True
+    groups, residency = plan
+    return all(
+        memory.used_bytes <= depth_first.chain_bytes
+        for group, memory in zip(groups, residency.groups, strict=True)
+        if is_part(group.name_of_output)
+    )
 
 
 def _plan(
@@ -75,7 +110,7 @@ def _ends(steps: tuple[Step, ...], whole: Planned) -> list[int]:
     it the ones with the least to carry over are tried, and the end of the model.
     """
     groups, residency = whole
-    tight = max(i for i, memory in enumerate(residency.groups) if memory.moves)
+    tight = max((i for i, memory in enumerate(residency.groups) if memory.moves), default=0)
     counts, total = [], 0
     for group in groups:
         total += len(group.members)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-PART_MARK = "#"
-"""Between a tensor's name and the first sample of a part of it."""
+PART_MARK = "\x1f"
+"""Between a tensor's name and the first sample of a part of it: the ASCII unit separator, which no
+exporter puts into a name."""
 
 
 def part_name(name: str, first_sample: int) -> str:
@@ -14,3 +15,8 @@ def part_name(name: str, first_sample: int) -> str:
 def whole_name(name: str) -> str:
     """The name of the tensor that this is a part of, or its own."""
     return name.rpartition(PART_MARK)[0] or name
+
+
+def is_part(name: str) -> bool:
+    """Whether a name is that of a part of a tensor."""
+    return PART_MARK in name

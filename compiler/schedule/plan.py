@@ -79,6 +79,11 @@ class Group:
         return self.members[0].step.name
 
     @property
+    def name_of_output(self) -> str:
+        """The name of what its first step makes."""
+        return self.members[0].step.output.name
+
+    @property
     def split(self) -> Split:
         """The division over cores that all members have."""
         return self.members[0].split

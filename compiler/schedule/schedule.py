@@ -8,13 +8,13 @@ from compiler.errors import DoesNotFitError
 from compiler.ir.graph import Graph
 from compiler.options import CompileOptions
 from compiler.program import Binding, MemoryUse, Program
-from compiler.schedule.batches import plan_batches
+from compiler.schedule.batches import DepthFirst, plan_batches
 from compiler.schedule.limits import limits_of
 from compiler.schedule.lower import Lowered, lower
 from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import DEFAULT_OLS
 from compiler.schedule.reads import Reads
-from compiler.schedule.residency import Residency, with_streaming
+from compiler.schedule.residency import MIB, Residency, with_streaming
 from compiler.schedule.steps import Step, steps_of, stored_bytes
 from compiler.target import DeviceSpec
 from compiler.version import compiler_version
@@ -56,7 +56,12 @@ def schedule(
     """The program of a prepared graph; raises `DoesNotFitError` where a memory is too small."""
     cluster = Cluster(options.num_cores, options.mos, options.multicast_weights)
     groups, residency = plan_batches(
-        prepared.steps, prepared.reads, cluster, options.ols, limits_of(options, device)
+        prepared.steps,
+        prepared.reads,
+        cluster,
+        options.ols,
+        limits_of(options, device),
+        _depth_first(options),
     )
     streamed = with_streaming(groups, residency)
     lowered = lower(streamed, residency, prepared.reads, cluster)
@@ -73,6 +78,8 @@ def schedule(
         layers=lowered.layers,
         tasks=lowered.tasks,
         tiles=lowered.tiles,
+        input_transfers=_transfers(options.combine_inputs, len(prepared.inputs)),
+        output_transfers=_transfers(options.combine_outputs, len(prepared.outputs)),
     )
 
 
@@ -93,6 +100,18 @@ def _memory(
             f"{device.ddr_bytes / 1e9:.1f} GB; lower batch size or use a card with more memory"
         )
     return MemoryUse(prepared.constants_bytes, per_instance, residency.peak_bytes)
+
+
+def _depth_first(options: CompileOptions) -> DepthFirst:
+    """The memory of a chain is that of all cores together."""
+    memory = options.depth_first_mem_mib
+    wanted = options.depth_first if options.depth_first is not None or memory is None else True
+    return DepthFirst(wanted, None if memory is None else memory * MIB // options.num_cores)
+
+
+def _transfers(combined: bool | None, bindings: int) -> int:
+    """Requests that the host makes: one, unless it is told to move each binding by itself."""
+    return max(1, bindings) if combined is False else 1
 
 
 def _chosen(options: CompileOptions, residency: Residency) -> tuple[tuple[str, str], ...]:

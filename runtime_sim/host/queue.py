@@ -48,7 +48,8 @@ def host_parameters(
         timing.host_gap_ns * PS_PER_NS,
         timing.host_enqueue_ns * PS_PER_NS,
         timing.launch_ns * PS_PER_NS,
-        timing.pcie_latency_ns * PS_PER_NS,
+        program.input_transfers * timing.pcie_latency_ns * PS_PER_NS,
+        program.output_transfers * timing.pcie_latency_ns * PS_PER_NS,
         warmup,
         warmup + options.inferences,
     )
