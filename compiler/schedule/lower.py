@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from compiler.program import Layer, TaskKind, Tasks, Tiles
+from compiler.schedule.explain import why
 from compiler.schedule.extent import Region
 from compiler.schedule.geometry import last_tile
 from compiler.schedule.geometry import tile as tile_of
@@ -155,15 +156,16 @@ class _Emitter:
         for index, group in enumerate(self.groups):
             self._group(index, group, self.residency.groups[index])
         layers = tuple(
-            self._layer(self.first_layer[index] + number, group, member)
+            self._layer(index, number, group, member)
             for index, group in enumerate(self.groups)
             for number, member in enumerate(group.members)
         )
         spill_bytes = sum(self.share[name] * self.num_cores for name in self.written)
         return Lowered(self.columns.freeze(), self.columns.freeze_tiles(), layers, spill_bytes)
 
-    def _layer(self, layer: int, group: Group, member: PlannedStep) -> Layer:
-        step, split = member.step, member.split
+    def _layer(self, index: int, number: int, group: Group, member: PlannedStep) -> Layer:
+        step, split, memory = member.step, member.split, self.residency.groups[index]
+        layer = self.first_layer[index] + number
         return Layer(
             name=step.name,
             op=step.op,
@@ -174,6 +176,9 @@ class _Emitter:
             spill_bytes=self.spilled.get(layer, 0),
             tiles=group.tiling.count,
             split=f"rows {split.rows} x channels {split.channels}",
+            vtcm_bytes=memory.used_bytes,
+            tile_bytes=-(-member.core_output_bytes // group.tiling.count),
+            why=why(group, member, memory, first=not number),
             nodes=tuple(node.name for node in step.nodes),
             output=whole_name(step.output.name),
             sources=tuple((value, whole_name(storage)) for value, storage in step.sources),
