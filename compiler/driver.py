@@ -11,6 +11,9 @@ from pathlib import Path
 from compiler import qpc
 from compiler.errors import OptionError, QpcError
 from compiler.frontend import OnnxModel, batch_symbol_of, bind, load_model
+from compiler.frontend.model import prepared as prepared_model
+from compiler.ir.dtypes import DType
+from compiler.ir.graph import Graph
 from compiler.options import CompileOptions, violations
 from compiler.passes.pipeline import optimize
 from compiler.program import Program
@@ -23,25 +26,45 @@ _GRAPHS_KEPT = 16
 
 
 @dataclass(frozen=True, slots=True)
+class ModelInput:
+    """An input as the model declares it: each dim is an extent, a symbol, or `None` if open.
+
+    `dims` is `None` where not even the rank is known.
+    """
+
+    name: str
+    dtype: DType
+    dims: tuple[int | str | None, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What the tuner must know of a model before it compiles it.
+    """What must be known of a model before it is compiled.
 
     `batch_symbol` is the symbolic dimension that takes the batch size, `None` where the model's
-    batch is fixed. `symbols` are the others, which need a value each.
+    batch is fixed. `symbols` are the others, which need a value each. `notes` are sentences for
+    the user: what was put right in the file.
     """
 
     sha256: str
     name: str
     symbols: tuple[str, ...]
     batch_symbol: str | None
+    inputs: tuple[ModelInput, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def describe(path: Path, batch_symbol: str | None = None) -> ModelFacts:
     """The facts of the model at `path`; `batch_symbol` names the batch where it is not found."""
-    model = load_model(path)
+    return _facts(load_model(path), batch_symbol)
+
+
+def _facts(model: OnnxModel, batch_symbol: str | None) -> ModelFacts:
     found = batch_symbol_of(model, batch_symbol)
     others = tuple(symbol for symbol in model.symbols if symbol != found)
-    return ModelFacts(model.sha256, model.name, others, found)
+    declared = prepared_model(model).inputs
+    inputs = tuple(ModelInput(item.name, item.dtype, item.dims) for item in declared)
+    return ModelFacts(model.sha256, model.name, others, found, inputs, model.notes)
 
 
 class OnnxCompiler:
@@ -54,8 +77,7 @@ class OnnxCompiler:
         self._cache_dir = cache_dir
         self._batch_symbol = batch_symbol
         self._models: dict[tuple[str, int, int], OnnxModel] = {}
-        self._steps: OrderedDict[tuple[str, int, tuple[tuple[str, int], ...]], Prepared]
-        self._steps = OrderedDict()
+        self._bound: OrderedDict[tuple[object, ...], tuple[Graph, Prepared]] = OrderedDict()
 
     @property
     def version(self) -> str:
@@ -76,6 +98,14 @@ class OnnxCompiler:
         if folder is not None:
             qpc.write(program, folder)
         return program
+
+    def describe(self, model: Path) -> ModelFacts:
+        """The facts of a model; the compilation that follows reads no file again."""
+        return _facts(self._model(model), self._batch_symbol)
+
+    def graph(self, model: Path, options: CompileOptions) -> Graph:
+        """The bound, optimised graph that `compile` schedules for these options."""
+        return self._prepared(self._model(model), options)[0]
 
     def _model(self, path: Path) -> OnnxModel:
         try:
@@ -98,23 +128,26 @@ class OnnxCompiler:
         return self._cache_dir / hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def _compile(self, model: OnnxModel, options: CompileOptions, device: DeviceSpec) -> Program:
-        return schedule(self._prepared(model, options), options, device, model.sha256)
+        return schedule(self._prepared(model, options)[1], options, device, model.sha256)
 
-    def _prepared(self, model: OnnxModel, options: CompileOptions) -> Prepared:
-        key = (model.sha256, options.batch_size, options.symbols)
-        if key in self._steps:
-            self._steps.move_to_end(key)
-            return self._steps[key]
-        graph = bind(
-            model,
-            batch_size=options.batch_size,
-            symbols=options.symbols,
-            batch_symbol=self._batch_symbol,
+    def _prepared(self, model: OnnxModel, options: CompileOptions) -> tuple[Graph, Prepared]:
+        key = (model.sha256, options.batch_size, options.symbols, options.input_shapes)
+        if key in self._bound:
+            self._bound.move_to_end(key)
+            return self._bound[key]
+        graph = optimize(
+            bind(
+                model,
+                batch_size=options.batch_size,
+                symbols=options.symbols,
+                batch_symbol=self._batch_symbol,
+                input_shapes=options.input_shapes,
+            )
         )
-        self._steps[key] = prepare(optimize(graph))
-        if len(self._steps) > _GRAPHS_KEPT:
-            self._steps.popitem(last=False)
-        return self._steps[key]
+        self._bound[key] = (graph, prepare(graph))
+        if len(self._bound) > _GRAPHS_KEPT:
+            self._bound.popitem(last=False)
+        return self._bound[key]
 
 
 def _cached(folder: Path | None) -> Program | None:
