@@ -71,8 +71,8 @@ class ConstantImage:
     places: dict[str, int] = field(default_factory=dict)
     size_bytes: int = 0
 
-    def chunks(self) -> Iterator[bytes | memoryview]:
-        """The content from its start; a chunk is only good until the next one is asked for."""
+    def chunks(self) -> Iterator[bytes]:
+        """The content from its start."""
         at = 0
         for constant, stored, offset in zip(
             self.constants, self.stored, self.offsets, strict=True
@@ -128,7 +128,7 @@ def _exact_floats(graph: Graph) -> frozenset[str]:
 
 
 def _quantises(node: Node) -> bool:
-    return "Quantize" in node.op or node.op.startswith("QLinear")
+    return "quantize" in node.op.lower() or node.op.startswith("QLinear")
 
 
 def _stored_dtype(constant: Constant, exact: bool) -> DType:
@@ -143,8 +143,8 @@ def _stored_dtype(constant: Constant, exact: bool) -> DType:
     return narrow if bounds.min <= values.min() and values.max() <= bounds.max else dtype
 
 
-def _stored_chunks(constant: Constant, stored: DType) -> Iterator[memoryview]:
-    """The values in row-major order, converted piece by piece; the buffer is used again."""
+def _stored_chunks(constant: Constant, stored: DType) -> Iterator[bytes]:
+    """The values in row-major order, converted piece by piece."""
     # A weight beyond fp16 is infinite on the device, too.
     with np.errstate(over="ignore"):
         pieces = np.nditer(
@@ -156,8 +156,10 @@ def _stored_chunks(constant: Constant, stored: DType) -> Iterator[memoryview]:
             casting="unsafe",
             buffersize=_CHUNK_ELEMENTS,
         )
-        for piece in pieces:
-            yield np.ascontiguousarray(piece).view(np.uint8).data
+        for piece in map(np.asarray, pieces):
+            # What needs no conversion comes in one piece.
+            for start in range(0, len(piece), _CHUNK_ELEMENTS):
+                yield piece[start : start + _CHUNK_ELEMENTS].tobytes()
 
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:

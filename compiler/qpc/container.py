@@ -37,19 +37,15 @@ _MAX_SEGMENTS = 64
 _MAX_NAME_BYTES = 255
 """assumed: the longest file name of common systems."""
 
-Chunk = bytes | memoryview
 Fetch = Callable[[int, int], bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A named piece of a container; `chunks` are asked for once, after all earlier segments.
-
-    A chunk is used up before the next one is asked for.
-    """
+    """A named piece of a container; `chunks` are asked for once, after all earlier segments."""
 
     name: str
-    chunks: Iterable[Chunk]
+    chunks: Iterable[bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +77,7 @@ def write_frame(file: BinaryIO, segments: Sequence[Segment]) -> None:
     file.write(_head(segments, names, spans, end))
 
 
-def _copy(file: BinaryIO, chunks: Iterable[Chunk]) -> int:
+def _copy(file: BinaryIO, chunks: Iterable[bytes]) -> int:
     size = 0
     for chunk in chunks:
         file.write(chunk)

@@ -14,6 +14,8 @@ _SECTION = struct.Struct("<IIIIIIIIII")
 _IDENT = b"\x7fELF\x01\x01\x01" + b"\0" * 9
 """32 bits, little endian, version 1."""
 _EXECUTABLE = 2
+_V68 = 0x68
+"""e_flags: the processor's version (Hexagon ABI, EF_HEXAGON_MACH_V68)."""
 _PROGBITS, _STRTAB = 1, 3
 _NAMES = ".shstrtab"
 _DATA_ALIGNMENT = 16
@@ -33,7 +35,20 @@ def build(name: str, data: bytes) -> bytes:
         _SECTION.pack(len(name) + 2, _STRTAB, 0, 0, names_at, len(names), 0, 0, 1, 0),
     ]
     header = _HEADER.pack(
-        _IDENT, _EXECUTABLE, HEXAGON, 1, 0, 0, table_at, 0, _HEADER.size, 0, 0, _SECTION.size, 3, 2
+        _IDENT,
+        _EXECUTABLE,
+        HEXAGON,
+        1,
+        0,
+        0,
+        table_at,
+        _V68,
+        _HEADER.size,
+        0,
+        0,
+        _SECTION.size,
+        len(sections),
+        len(sections) - 1,
     )
     body = (header.ljust(data_at, b"\0") + data).ljust(names_at, b"\0") + names
     return body.ljust(table_at, b"\0") + b"".join(sections)
