@@ -16,7 +16,7 @@ from compiler.target import DEVICES, DeviceSpec, Sku, device
 from configurator import export as vendor
 from configurator import tables
 from configurator.cli import arguments as args
-from configurator.cli import exits, inspecting
+from configurator.cli import exits, explaining, inspecting
 from configurator.errors import UsageError
 from configurator.records import Study, TrialRow, Workflow
 from configurator.search import Sampler
@@ -219,6 +219,7 @@ def compile_(
     ols: args.Ols = None,
     mos: args.Mos = None,
     multicast_weights: args.Multicast = True,
+    explain: explaining.Explain = False,
     json_: args.Json = False,
 ) -> None:
     """Compile a model into a folder, for `simulate`."""
@@ -228,7 +229,9 @@ def compile_(
 
     program = OnnxCompiler(batch_symbol=batch_symbol).compile(model, options, device(sku))
     path = str(qpc.write(program, out))
-    if json_:
+    if explain:
+        explaining.show(program, path, json_)
+    elif json_:
         _print_json(tables.program_document(program, path))
     else:
         print(tables.program_text(program, path))
