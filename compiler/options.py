@@ -117,8 +117,15 @@ def _clusters(options: CompileOptions) -> list[str]:
         found.append(
             f"cluster sizes {sizes} add up to {sum(sizes)}, cores is {options.num_cores}"
         )
+    if sizes and options.mos is not None and options.mos > min(sizes):
+        found.append(f"mos is {options.mos}, the smallest cluster has {min(sizes)} cores")
     if options.cluster_mos and len(options.cluster_mos) != len(sizes):
         found.append(
             f"mos is given for {len(options.cluster_mos)} clusters, there are {len(sizes)}"
         )
+    found += [
+        f"mos of a cluster is {mos}, must be between 1 and its {size} cores"
+        for mos, size in zip(options.cluster_mos, sizes, strict=False)
+        if not 1 <= mos <= size
+    ]
     return found

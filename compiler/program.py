@@ -213,6 +213,10 @@ class Program:
     it chose. With `double_buffered_inputs` the host may bring the next inference's inputs while
     this one runs. The host moves all inputs in `input_transfers` requests, all outputs in
     `output_transfers`.
+
+    `stage_cores` are the cores of each stage of a pipeline, first stage on the first cores; empty
+    for a program that is none. All stages run at once, each on another inference: a result is
+    there after as many passes as there are stages. No task depends on one of another stage.
     """
 
     model_name: str
@@ -230,6 +234,7 @@ class Program:
     double_buffered_inputs: bool = True
     input_transfers: int = 1
     output_transfers: int = 1
+    stage_cores: tuple[int, ...] = ()
 
     @property
     def input_bytes(self) -> int:

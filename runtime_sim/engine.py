@@ -58,8 +58,11 @@ TASK_DONE, FLOW_BEGIN, PREPARED, SUBMITTED, ARRIVED, LAUNCHED, DRAINED, FINISHED
     DONE,
     LEFT,
     STARTED,
-) = range(15)
-INSTANCE_COLUMNS = 15
+    ENDED,
+    FILLED,
+) = range(17)
+INSTANCE_COLUMNS = 17
+"""FILLED has a bit for each stage of a pipeline that holds an inference in the pass at hand."""
 
 OUT_BUFFERS = 2
 """Outputs that may wait on the card: the output transfer overlaps the next execution, as the
@@ -71,9 +74,10 @@ vendor's runtime has it (two semaphores and a doorbell around each output buffer
 T_TIME, T_SERVER, T_BYTES, T_TAIL, T_QUEUE, T_NEEDS, T_NEXT, T_NEXT_END = range(8)
 TASK_COLUMNS = 8
 
-# Columns of a queue: next task and end in `lists`, whether its engine works, for how long it has.
-HEAD, END, BUSY, BUSY_PS, FIRST = range(5)
-QUEUE_COLUMNS = 5
+# Columns of a queue: next task and end in `lists`, whether its engine works, for how long it has,
+# its first task and the pipeline stage that its core belongs to.
+HEAD, END, BUSY, BUSY_PS, FIRST, STAGE = range(6)
+QUEUE_COLUMNS = 6
 
 # Layers of `times`.
 ASKED_AT, BEGUN_AT, ENDED_AT, DONE_AT = 0, 1, 2, 3
@@ -99,8 +103,9 @@ TIMES = 4
     P_OUT_LATENCY,
     P_WARMUP,
     P_TARGET,
-) = range(18)
-PARAMETERS = 18
+    P_STAGES,
+) = range(19)
+PARAMETERS = 19
 # ... then counters: next sequence number, window, instances past warm-up and done, heap sizes.
 SEQUENCE, WINDOW_START, WINDOW_END, WARM, COMPLETE, SIZE = range(PARAMETERS, PARAMETERS + 6)
 VALUES = SIZE + HEAPS
@@ -284,10 +289,16 @@ def _send_output(values: I64, state: I64, server: I64, heap: I64, now: int, i: i
 
 @njit(cache=True)
 def _execute(values: I64, state: I64, heap: I64, now: int, i: int) -> None:
-    """Launch the next inference if its input is there and an output buffer is free."""
-    if state[i, RUNNING] or state[i, READY] == 0 or state[i, UNDRAINED] >= OUT_BUFFERS:
+    """Launch a pass if it has an input or an inference half done, and an output buffer is free."""
+    if state[i, RUNNING] or state[i, UNDRAINED] >= OUT_BUFFERS:
         return
-    state[i, READY] -= 1
+    if state[i, READY] == 0 and state[i, FILLED] == 0:
+        return
+    filled = state[i, FILLED] << 1
+    if state[i, READY] > 0:
+        state[i, READY] -= 1
+        filled |= 1
+    state[i, FILLED] = filled
     state[i, RUNNING] = 1
     _event(values, heap, now + values[P_LAUNCH], LAUNCHED, i, 0)
 
@@ -305,15 +316,20 @@ def _launch(
     now: int,
     i: int,
 ) -> None:
-    """Begin an execution: nothing is done yet, and each engine's first task may start."""
-    if state[i, STARTED] < times.shape[2]:
-        times[BEGUN_AT, i, state[i, STARTED]] = now
-    state[i, STARTED] += 1
-    state[i, LEFT] = values[P_TASKS]
+    """Begin a pass: nothing is done yet, and each engine's first task may start."""
+    if state[i, FILLED] & 1:
+        if state[i, STARTED] < times.shape[2]:
+            times[BEGUN_AT, i, state[i, STARTED]] = now
+        state[i, STARTED] += 1
+    left = 0
     for number in range(values[P_TASKS]):
         waiting[i, number] = task[number, T_NEEDS]
     for q in range(values[P_QUEUES]):
-        queue[i, q, HEAD] = queue[i, q, FIRST]
+        queue[i, q, HEAD] = queue[i, q, END]
+        if state[i, FILLED] >> queue[i, q, STAGE] & 1:
+            queue[i, q, HEAD] = queue[i, q, FIRST]
+            left += queue[i, q, END] - queue[i, q, FIRST]
+    state[i, LEFT] = left
     for q in range(values[P_QUEUES]):
         _start_head(values, task, lists, queue, waiting, heap, now, i, q)
 
@@ -322,13 +338,18 @@ def _launch(
 def _finish_execution(
     values: I64, state: I64, server: I64, heap: I64, times: I64, now: int, i: int
 ) -> None:
-    """The result may go to the host, the next input may come, the next inference may run."""
-    if state[i, STARTED] <= times.shape[2]:
-        times[ENDED_AT, i, state[i, STARTED] - 1] = now
+    """The result may go to the host, the next input may come, the next pass may run."""
     state[i, RUNNING] = 0
-    state[i, BUFFERS] -= 1
-    state[i, UNDRAINED] += 1
-    state[i, OUT_WAIT] += 1
+    if state[i, FILLED] & 1:
+        state[i, BUFFERS] -= 1
+    last = 1 << (values[P_STAGES] - 1)
+    if state[i, FILLED] & last:
+        if state[i, ENDED] < times.shape[2]:
+            times[ENDED_AT, i, state[i, ENDED]] = now
+        state[i, ENDED] += 1
+        state[i, UNDRAINED] += 1
+        state[i, OUT_WAIT] += 1
+    state[i, FILLED] &= last - 1
     _send_output(values, state, server, heap, now, i)
     _bring_input(values, state, server, heap, now, i)
     _execute(values, state, heap, now, i)
@@ -533,21 +554,23 @@ def simulate(
             _transfer(values, server, heap, now, s, size, i << 32 | number)
         elif kind == LAUNCHED:
             _launch(values, task, lists, queue, waiting, state, heap, times, now, i)
+            if state[i, LEFT] == 0:  # the stages of this pass have no work
+                _finish_execution(values, state, server, heap, times, now, i)
         else:
             _host_event(values, queue, state, server, heap, times, now, kind, i)
     _close_window(values, queue, now)
     return events
 
 
-def new_world(parameters: I64, task: I64, lists: I64, first: I64, end: I64, server: I64) -> World:
+def new_world(parameters: I64, task: I64, lists: I64, queues_: I64, server: I64) -> World:
     """The state before anything has happened, with each slot's first call in the future.
 
-    `first` and `end` [queue] say where in `lists` each queue's tasks stand.
+    `queues_` [3, queue] says where in `lists` each queue's tasks begin and end, and its stage.
     """
     queues, instances = int(parameters[P_QUEUES]), int(parameters[P_INSTANCES])
     set_size, stagger = int(parameters[P_SET_SIZE]), int(parameters[P_STAGGER])
     queue = _zeros(instances, queues, QUEUE_COLUMNS)
-    queue[:, :, FIRST], queue[:, :, END] = first, end
+    queue[:, :, FIRST], queue[:, :, END], queue[:, :, STAGE] = queues_
     server[:, NEXT] = NEVER
     world = World(
         values=np.concatenate([parameters, _zeros(VALUES - PARAMETERS)]),

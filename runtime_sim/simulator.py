@@ -87,7 +87,7 @@ class SimulatorBackend:
         parameters = host_parameters(program, options, self._timing, len(tasks.task))
         servers = server_rows(self._device, self._timing)
         world = engine.new_world(
-            parameters, tasks.task, tasks.lists, tasks.first, tasks.end, servers
+            parameters, tasks.task, tasks.lists, tasks.queues, servers
         )
         events = engine.simulate(*world)
         asked_at, begun_at, ended_at, done_at = world.times

@@ -115,7 +115,8 @@ def _ends(steps: tuple[Step, ...], whole: Planned) -> list[int]:
     for group in groups:
         total += len(group.members)
         counts.append(total)
-    last = next(i for i, step in enumerate(steps) if step.kind is StepKind.OUTPUT)
+    leaving = (StepKind.OUTPUT, StepKind.SEND)
+    last = next(i for i, step in enumerate(steps) if step.kind in leaving)
     mixing = next((i for i, step in enumerate(steps) if not step.samplewise), last)
     crossing = {end: _carried_bytes(steps, end) for end in counts[tight:] if end < last}
     nearest = sorted(crossing, key=lambda end: (crossing[end], end))[:_BOUNDARIES]

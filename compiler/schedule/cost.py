@@ -14,6 +14,9 @@ _CYCLES_PER_BLOCK = BLOCK**3 / _STD.hmx_fp16_macs_per_cycle
 _DDR_BYTES_PER_CYCLE = _STD.ddr_bytes_per_s / _STD.nsp_max_clock_hz
 _NOC_BYTES_PER_CYCLE = _STD.noc_bytes_per_s / _STD.nsp_max_clock_hz
 
+_INSTRUCTIONS_PER_VECTOR = 8
+"""assumed: between an add (3) and a softmax (tens)."""
+
 
 def matrix_cycles(rows: int, inputs: int, outputs: int, repeats: int) -> float:
     """HMX cycles of a product on one core, in whole blocks."""
@@ -24,3 +27,9 @@ def matrix_cycles(rows: int, inputs: int, outputs: int, repeats: int) -> float:
 def transfer_cycles(*, ddr_bytes: int = 0, noc_bytes: int = 0) -> float:
     """Cycles to move bytes over DDR and the on-chip network, one after the other."""
     return ddr_bytes / _DDR_BYTES_PER_CYCLE + noc_bytes / _NOC_BYTES_PER_CYCLE
+
+
+def vector_cycles(elements: int) -> float:
+    """HVX cycles of fp16 elements on one core, with all contexts at work."""
+    lanes = _STD.hvx_contexts * _STD.hvx_vector_bytes // 2
+    return elements * _INSTRUCTIONS_PER_VECTOR / lanes

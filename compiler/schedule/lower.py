@@ -443,6 +443,9 @@ class _Emitter:
             share = group.split.core_part(member.step.host_bytes, core)
             size = piece(share, group.tiling.count, *taken)
             self.columns.add(TaskKind.WRITE, core, layer, (size, 0, 0, 0), [done])
+        elif member.step.kind is StepKind.SEND:
+            size = piece(self.share[name], group.tiling.count, *taken)
+            self.columns.add(TaskKind.SEND, core, layer, (size, 1, 0, 0), [done])
         elif name in memory.write_back:
             size = piece(self.share[name], group.tiling.count, *taken)
             task = self.columns.add(TaskKind.WRITE, core, layer, (size, 0, 0, 0), [done])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.errors import DoesNotFitError
 from compiler.ir.graph import Graph
 from compiler.options import CompileOptions
 from compiler.program import Binding, MemoryUse, Program
 from compiler.schedule.batches import DepthFirst, plan_batches
+from compiler.schedule.clusters import joined, stages_of
 from compiler.schedule.limits import limits_of
 from compiler.schedule.lower import Lowered, lower
 from compiler.schedule.partition import Cluster
@@ -54,33 +55,56 @@ def schedule(
     prepared: Prepared, options: CompileOptions, device: DeviceSpec, model_sha256: str
 ) -> Program:
     """The program of a prepared graph; raises `DoesNotFitError` where a memory is too small."""
-    cluster = Cluster(options.num_cores, options.mos, options.multicast_weights)
-    groups, residency = plan_batches(
-        prepared.steps,
-        prepared.reads,
-        cluster,
-        options.ols,
-        limits_of(options, device),
-        _depth_first(options),
-    )
-    streamed = with_streaming(groups, residency)
-    lowered = lower(streamed, residency, prepared.reads, cluster)
+    _check_ddr(prepared, 0, device)
+    stages = _stages(prepared, options, device)
+    lowered = joined([stage for _, stage in stages], options.sdp_cluster_sizes)
+    residencies = [residency for residency, _ in stages]
     return Program(
         model_name=prepared.name,
         model_sha256=model_sha256,
         compiler_version=compiler_version(),
         sku=device.sku,
         options=options,
-        chosen=_chosen(options, residency),
+        chosen=_chosen(options, residencies),
         inputs=prepared.inputs,
         outputs=prepared.outputs,
-        memory=_memory(prepared, residency, lowered, device),
+        memory=_memory(prepared, residencies, lowered, device),
         layers=lowered.layers,
         tasks=lowered.tasks,
         tiles=lowered.tiles,
         input_transfers=_transfers(options.combine_inputs, len(prepared.inputs)),
         output_transfers=_transfers(options.combine_outputs, len(prepared.outputs)),
+        stage_cores=options.sdp_cluster_sizes if len(stages) > 1 else (),
     )
+
+
+def _stages(
+    prepared: Prepared, options: CompileOptions, device: DeviceSpec
+) -> list[tuple[Residency, Lowered]]:
+    """Each cluster's plan and tasks; one of all cores where no clusters are asked for."""
+    sizes = options.sdp_cluster_sizes
+    if len(sizes) < 2:
+        return [_stage(prepared.steps, prepared.reads, options, options.num_cores, device)]
+    parts = stages_of(prepared.steps, sizes)
+    mos = options.cluster_mos or (options.mos,) * len(sizes)
+    return [
+        _stage(steps, prepared.reads, replace(options, mos=own), size, device)
+        for steps, size, own in zip(parts, sizes, mos, strict=True)
+    ]
+
+
+def _stage(
+    steps: tuple[Step, ...],
+    reads: Reads,
+    options: CompileOptions,
+    num_cores: int,
+    device: DeviceSpec,
+) -> tuple[Residency, Lowered]:
+    cluster = Cluster(num_cores, options.mos, options.multicast_weights)
+    limits, depth_first = limits_of(options, device), _depth_first(options)
+    groups, residency = plan_batches(steps, reads, cluster, options.ols, limits, depth_first)
+    streamed = with_streaming(groups, residency)
+    return residency, lower(streamed, residency, reads, cluster)
 
 
 def _binding(graph: Graph, name: str) -> Binding:
@@ -89,17 +113,22 @@ def _binding(graph: Graph, name: str) -> Binding:
 
 
 def _memory(
-    prepared: Prepared, residency: Residency, lowered: Lowered, device: DeviceSpec
+    prepared: Prepared, residencies: list[Residency], lowered: Lowered, device: DeviceSpec
 ) -> MemoryUse:
     buffers = sum(binding.size_bytes for binding in (*prepared.inputs, *prepared.outputs))
     per_instance = lowered.spill_bytes + 2 * buffers
-    needed = prepared.constants_bytes + per_instance
+    _check_ddr(prepared, per_instance, device)
+    peak = max(residency.peak_bytes for residency in residencies)
+    return MemoryUse(prepared.constants_bytes, per_instance, peak)
+
+
+def _check_ddr(prepared: Prepared, per_instance_bytes: int, device: DeviceSpec) -> None:
+    needed = prepared.constants_bytes + per_instance_bytes
     if needed > device.ddr_bytes:
         raise DoesNotFitError(
             f"needs {needed / 1e9:.1f} GB of DDR for weights and buffers, {device.sku.value} has "
             f"{device.ddr_bytes / 1e9:.1f} GB; lower batch size or use a card with more memory"
         )
-    return MemoryUse(prepared.constants_bytes, per_instance, residency.peak_bytes)
 
 
 def _depth_first(options: CompileOptions) -> DepthFirst:
@@ -114,9 +143,12 @@ def _transfers(combined: bool | None, bindings: int) -> int:
     return max(1, bindings) if combined is False else 1
 
 
-def _chosen(options: CompileOptions, residency: Residency) -> tuple[tuple[str, str], ...]:
+def _chosen(
+    options: CompileOptions, residencies: list[Residency]
+) -> tuple[tuple[str, str], ...]:
     """What the compiler decided where the options left it open."""
-    chosen = [("weights", "resident" if residency.weights_resident else "streamed")]
+    resident = all(residency.weights_resident for residency in residencies)
+    chosen = [("weights", "resident" if resident else "streamed")]
     if options.ols is None:
         chosen.append(("ols", str(DEFAULT_OLS)))
     if options.mos is None:

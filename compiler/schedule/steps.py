@@ -113,12 +113,17 @@ def tensor_of(name: str, size_bytes: int, extent: Extent) -> Tensor:
 
 
 class StepKind(Enum):
-    """Where a step's work lies; INPUT and OUTPUT are the borders to the host's buffers in DDR."""
+    """Where a step's work lies.
+
+    INPUT and OUTPUT are the borders to the host's buffers in DDR, or, with SEND in place of
+    OUTPUT, to the next cluster of cores.
+    """
 
     INPUT = "input"
     MATRIX = "matrix"
     VECTOR = "vector"
     OUTPUT = "output"
+    SEND = "send"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,19 +28,13 @@ _MATMULS = (TaskKind.MATMUL, TaskKind.MATMUL_INT8)
 class PreparedTasks:
     """A program as the engine wants it; see `runtime_sim.engine.World` for the columns.
 
-    `lists` holds the tasks that wait for each task, then the tasks of each queue; `first` and
-    `end` [queue] say where a queue's stand.
+    `lists` holds the tasks that wait for each task, then the tasks of each queue; `queues`
+    [3, queue] says where a queue's stand, first and end, and its pipeline stage.
     """
 
     task: I64
     lists: I64
-    first: I64
-    end: I64
-
-    @property
-    def queues(self) -> int:
-        """Engines of all cores."""
-        return len(self.first)
+    queues: I64
 
 
 def prepare_tasks(
@@ -52,7 +46,6 @@ def prepare_tasks(
     one task: no time changes, only the number of events.
     """
     tasks = program.tasks
-    queues = program.options.num_cores * len(Engine)
     engine_of = np.asarray([ENGINE_OF[kind] for kind in TaskKind], dtype=np.int64)
     queue = tasks.core.astype(np.int64) * len(Engine) + engine_of[tasks.kind]
     own, server, size, tail = _costs(tasks, timing)
@@ -62,20 +55,26 @@ def prepare_tasks(
     first, last = _run_ends(run)
     rows = np.stack([_sums(run, own), server[last], size[last], tail[last], queue[first]], axis=1)
     source, target = _last_of_each_queue(run[waits[0]], run[waits[1]], rows[:, 4])
-    return _prepared(rows, source, target, queues)
+    return _prepared(rows, source, target, _stages(program))
 
 
-def _prepared(rows: I64, source: I64, target: I64, queues: int) -> PreparedTasks:
-    count = len(rows)
+def _stages(program: Program) -> I64:
+    """The pipeline stage of each queue."""
+    cores = program.stage_cores or (program.options.num_cores,)
+    return np.repeat(np.arange(len(cores)), np.asarray(cores) * len(Engine))
+
+
+def _prepared(rows: I64, source: I64, target: I64, stages: I64) -> PreparedTasks:
+    count, queues = len(rows), len(stages)
     following = target[np.argsort(source, kind="stable")]
     next_start, queue_start = _starts(source, count), _starts(rows[:, 4], queues)
     needs = np.bincount(target, minlength=count)
+    borders = queue_start + len(following)
     columns = [rows, needs[:, None], next_start[:-1, None], next_start[1:, None]]
     return PreparedTasks(
         task=np.ascontiguousarray(np.concatenate(columns, axis=1)).astype(np.int64),
         lists=np.concatenate([following, np.argsort(rows[:, 4], kind="stable")]).astype(np.int64),
-        first=queue_start[:-1] + len(following),
-        end=queue_start[1:] + len(following),
+        queues=np.stack([borders[:-1], borders[1:], stages]).astype(np.int64),
     )
 
 

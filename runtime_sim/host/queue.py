@@ -17,16 +17,16 @@ PS_PER_NS = 1000
 PS_PER_S = 10**12
 
 
-def warmup_inferences(options: RunOptions) -> int:
-    """Completions of each instance that are left out: a full queue and the filling of buffers."""
-    return options.set_size + 2
+def warmup_inferences(program: Program, options: RunOptions) -> int:
+    """Completions of each instance that are left out: a full queue, pipeline and buffers."""
+    return options.set_size + 2 + len(program.stage_cores)
 
 
 def host_parameters(
     program: Program, options: RunOptions, timing: TimingParams, tasks: int
 ) -> NDArray[np.int64]:
     """The engine's parameter vector; the order is that of `runtime_sim.engine.P_*`."""
-    warmup = warmup_inferences(options)
+    warmup = warmup_inferences(program, options)
     prepare_ps = timing.host_prepare_ns * PS_PER_NS + _copy_ps(
         program.input_bytes, timing.host_prepare_bytes_per_s
     )
@@ -52,6 +52,7 @@ def host_parameters(
         program.output_transfers * timing.pcie_latency_ns * PS_PER_NS,
         warmup,
         warmup + options.inferences,
+        max(1, len(program.stage_cores)),
     )
     return np.asarray(values, dtype=np.int64)
 

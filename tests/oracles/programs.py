@@ -23,6 +23,7 @@ class ProgramBuilder:
     output_bytes: int = 4
     double_buffered_inputs: bool = True
     sku: Sku = Sku.STD
+    stage_cores: tuple[int, ...] = ()
     rows: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
     after: list[tuple[int, ...]] = field(default_factory=list)
 
@@ -85,6 +86,7 @@ class ProgramBuilder:
             layers=(Layer("all", "All", (1,), 0, 0, 0, 0, 1, ""),),
             tasks=tasks,
             double_buffered_inputs=self.double_buffered_inputs,
+            stage_cores=self.stage_cores,
         )
         verify(program)
         return program
@@ -114,10 +116,13 @@ def programs(draw: st.DrawFn, max_tasks: int = 30) -> Program:
         output_bytes=draw(st.integers(1, 200_000)),
         double_buffered_inputs=draw(st.booleans()),
     )
+    first = draw(st.integers(0, builder.num_cores - 1))
+    builder.stage_cores = (first, builder.num_cores - first) if first else ()
     for index in range(draw(st.integers(1, max_tasks))):
         kind = draw(st.sampled_from(list(TaskKind)))
-        earlier = st.integers(0, max(index - 1, 0))
-        needs = draw(st.sets(earlier, max_size=3)) if index else set()
         core = 0 if kind is TaskKind.BARRIER else draw(st.integers(0, builder.num_cores - 1))
+        # No task depends on one of another stage.
+        earlier = [t for t in range(index) if (builder.rows[t][1] < first) == (core < first)]
+        needs = draw(st.sets(st.sampled_from(earlier), max_size=3)) if earlier else set()
         builder.add(kind, draw(_WORK[kind]), tuple(sorted(needs)), core)
     return builder.build()

@@ -256,3 +256,23 @@ def test_one_input_buffer_waits_for_the_execution() -> None:
 def test_the_published_values_are_complete() -> None:
     assert len(PUBLISHED.vector_millicycles) == len(VectorOp)
     assert PUBLISHED.id != PLAIN.id
+
+
+def pipeline() -> Program:
+    """Two stages of a core each, of 80 and 120 ns."""
+    builder = ProgramBuilder(num_cores=2, stage_cores=(1, 1))
+    builder.matmul(32, 32, 32 * 10, core=0)
+    builder.matmul(32, 32, 32 * 15, core=1)
+    return builder.build()
+
+
+def test_a_pipeline_takes_the_longest_stage_an_inference_and_all_stages_a_round_trip() -> None:
+    busy = record(pipeline(), RunOptions(instances=1, set_size=4, inferences=8))
+    ends = busy.ended_at[0, busy.warmup : busy.warmup + 6]
+    assert set(np.diff(ends).tolist()) == {120 * NS}
+    # A full pipeline: both passes that an inference takes part in last 120 ns.
+    assert (busy.ended_at - busy.begun_at)[0, busy.warmup] == 240 * NS
+
+
+def test_a_lone_inference_waits_for_its_own_stages_only() -> None:
+    assert execution_ps(pipeline()) == (80 + 120) * NS
