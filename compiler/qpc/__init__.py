@@ -14,7 +14,15 @@ Nothing depends on time or place: same inputs, same bytes.
 
 from __future__ import annotations
 
-from compiler.qpc.files import FILE_NAME, pack, read, read_graph, unpack, write
+from compiler.qpc.files import (
+    FILE_NAME,
+    pack,
+    program_count,
+    read,
+    read_graph,
+    unpack,
+    write,
+)
 from compiler.qpc.program import PROGRAM_SEGMENT, decode, encode
 
 __all__ = [
@@ -23,6 +31,7 @@ __all__ = [
     "decode",
     "encode",
     "pack",
+    "program_count",
     "read",
     "read_graph",
     "unpack",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 
 from compiler.errors import QpcError
@@ -29,14 +30,24 @@ from compiler.qpc.container import (
 FILE_NAME = "programqpc.bin"
 
 
-def write(program: Program, directory: Path, graph: Graph | None = None) -> Path:
+def write(
+    program: Program,
+    directory: Path,
+    graph: Graph | None = None,
+    others: Sequence[Program] = (),
+) -> Path:
     """Write `directory`/programqpc.bin whole or not at all; returns its path.
 
     With the optimised `graph` of the program the file holds its constants and can be executed;
-    without it, only the descriptors and the program.
+    without it, only the descriptors and the program. `others` are programs of the same network
+    for other shapes: they can be simulated, the descriptors are those of `program`.
     """
     path = directory / FILE_NAME
     segments = _segments(program, graph)
+    segments += [
+        Segment(_program_segment(number), [programs.encode(other)])
+        for number, other in enumerate(others, start=1)
+    ]
     with replacing(path) as file:
         write_frame(file, segments)
     return path
@@ -68,15 +79,33 @@ def open_qpc(directory: Path) -> Container:
     return open_container(directory / FILE_NAME if directory.is_dir() else directory)
 
 
-def read(directory: Path) -> Program:
-    """The program in `directory`/programqpc.bin (the file itself may be named as well)."""
+def _program_segment(number: int) -> str:
+    return programs.PROGRAM_SEGMENT + (f"_{number}" if number else "")
+
+
+def program_count(directory: Path) -> int:
+    """How many programs the container holds: one a shape of the network."""
+    names = open_qpc(directory).entries
+    return next(number for number in count() if _program_segment(number) not in names)
+
+
+def read(directory: Path, number: int = 0) -> Program:
+    """The program in `directory`/programqpc.bin (the file itself may be named as well).
+
+    `number` chooses among several shapes of the network.
+    """
     container = open_qpc(directory)
     if programs.PROGRAM_SEGMENT not in container.entries:
         raise QpcError(
             f"{container.path}: holds no {programs.PROGRAM_SEGMENT} segment: not compiled by this "
             "compiler, so that only a real card can run it"
         )
-    content = container.segment(programs.PROGRAM_SEGMENT)
+    if _program_segment(number) not in container.entries:
+        raise QpcError(
+            f"{container.path}: holds no specialization {number}, the last is "
+            f"{program_count(directory) - 1}"
+        )
+    content = container.segment(_program_segment(number))
     try:
         return programs.decode(content)
     except QpcError as error:

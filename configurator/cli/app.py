@@ -248,10 +248,16 @@ def simulate(
     sku: Annotated[
         Sku | None, typer.Option(help="The card. Default: the one it was compiled for.")
     ] = None,
+    specialization: Annotated[
+        int,
+        typer.Option(
+            metavar="N", parser=args.whole_number, help="Which of several shapes, from 0."
+        ),
+    ] = 0,
     json_: args.Json = False,
 ) -> None:
     """Run a compiled program on the simulated card."""
-    program = _read_program(qpc_dir)
+    program = _read_program(qpc_dir, specialization)
     spec = device(sku or program.sku)
     _simulate(program, RunOptions(instances=instances, set_size=set_size), spec, json_)
 
@@ -312,12 +318,12 @@ def _refuse(reasons: tuple[str, ...]) -> None:
         raise UsageError("; ".join(reasons))
 
 
-def _read_program(directory: Path) -> Program:
+def _read_program(directory: Path, specialization: int) -> Program:
     from compiler import qpc
     from compiler.errors import QpcError
 
     try:
-        return qpc.read(directory)
+        return qpc.read(directory, specialization)
     except QpcError as error:
         raise UsageError(str(error)) from error
 

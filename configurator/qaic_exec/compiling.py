@@ -123,7 +123,9 @@ def _write(request: Request, built: list[_Compiled], clock: Clock) -> None:
             _say("WARNING: nothing is written: -aic-binary-dir is not given")
         return
     with clock.stage("write"):
-        qpc.write(built[0].program, request.binary_dir, built[0].graph)
+        first, *others = built
+        programs = [compiled.program for compiled in others]
+        qpc.write(first.program, request.binary_dir, first.graph, programs)
     _say(f"Generated binary is present at {request.binary_dir}")
 
 

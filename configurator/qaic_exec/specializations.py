@@ -15,8 +15,8 @@ from configurator.qaic_exec.values import is_whole
 
 Extents = tuple[tuple[str, int], ...]
 
-# assumed: no published file has more than a few dozen; each is a program of its own.
-_MOST = 256
+# assumed: published files have up to a dozen; each is a segment, of which a container holds 64.
+_MOST = 48
 _LARGEST_FILE_BYTES = 1 << 20
 
 
