@@ -21,13 +21,17 @@ class Span:
 
     def read(self) -> bytes:
         """The bytes; raises `ModelFileError` when the file has become shorter or is gone."""
+        return self.part(0, self.length_bytes)
+
+    def part(self, start_bytes: int, length_bytes: int) -> bytes:
+        """Bytes from `start_bytes` of the span, which must have them; raises as `read` does."""
         try:
             with self.path.open("rb") as file:
-                file.seek(self.offset_bytes)
-                data = file.read(self.length_bytes)
+                file.seek(self.offset_bytes + start_bytes)
+                data = file.read(length_bytes)
         except OSError as error:
             raise ModelFileError(f"{self.path}: cannot be read ({error.strerror})") from error
-        if len(data) != self.length_bytes:
+        if len(data) != length_bytes:
             raise ModelFileError(f"{self.path}: changed while it was in use; start again")
         return data
 

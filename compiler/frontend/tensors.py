@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,6 +69,14 @@ class FileTensor:
         """The values, read anew."""
         values = np.frombuffer(self.span.read(), dtype=numpy_dtype(self.type.dtype))
         return values.reshape(self.type.shape)
+
+    def pieces(self, elements: int) -> Iterator[Array]:
+        """As `compiler.ir.graph.InPieces` says."""
+        size = self.type.dtype.size_bytes
+        for start in range(0, self.type.elements, elements):
+            count = min(elements, self.type.elements - start)
+            data = self.span.part(start * size, count * size)
+            yield np.frombuffer(data, dtype=numpy_dtype(self.type.dtype))
 
 
 def dtype_of(elem_type: int, where: str) -> DType:

@@ -7,11 +7,11 @@ say where their values come from, so that a graph never holds a second copy of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +108,14 @@ class Graph:
     def is_constant(self, name: str) -> bool:
         """Whether the value is known at compile time."""
         return name in self.constants
+
+
+@runtime_checkable
+class InPieces(Protocol):
+    """A `Constant.load` whose values need not be in memory all at once."""
+
+    def pieces(self, elements: int) -> Iterator[Array]:
+        """The values in row-major order, flat, up to `elements` at a time."""
 
 
 def value_of(constant: Constant) -> Array:

@@ -19,7 +19,7 @@ import numpy as np
 
 from compiler.errors import QpcError
 from compiler.ir.dtypes import DType
-from compiler.ir.graph import Array, Constant, Graph, Node, TensorType, value_of
+from compiler.ir.graph import Array, Constant, Graph, InPieces, Node, TensorType, value_of
 from compiler.qpc.container import CONSTANTS, Container
 
 INLINE_ELEMENTS = 16
@@ -138,28 +138,45 @@ def _stored_dtype(constant: Constant, exact: bool) -> DType:
     narrow = _NARROW.get(dtype)
     if narrow is None:
         return dtype
-    values = value_of(constant)
     bounds = np.iinfo(narrow.value)
-    return narrow if bounds.min <= values.min() and values.max() <= bounds.max else dtype
+    within = all(
+        bounds.min <= piece.min() and piece.max() <= bounds.max for piece in _pieces(constant)
+    )
+    return narrow if within else dtype
+
+
+def _pieces(constant: Constant) -> Iterator[Array]:
+    """The values in pieces, where they can come so; else as they are."""
+    load: object = constant.load
+    if isinstance(load, InPieces):
+        yield from load.pieces(_CHUNK_ELEMENTS)
+    else:
+        yield value_of(constant)
 
 
 def _stored_chunks(constant: Constant, stored: DType) -> Iterator[bytes]:
     """The values in row-major order, converted piece by piece."""
+    dtype = numpy_dtype(stored)
     # A weight beyond fp16 is infinite on the device, too.
     with np.errstate(over="ignore"):
-        pieces = np.nditer(
-            value_of(constant),
-            flags=["external_loop", "buffered", "zerosize_ok"],
-            op_flags=["readonly"],
-            op_dtypes=numpy_dtype(stored),
-            order="C",
-            casting="unsafe",
-            buffersize=_CHUNK_ELEMENTS,
-        )
-        for piece in map(np.asarray, pieces):
-            # What needs no conversion comes in one piece.
-            for start in range(0, len(piece), _CHUNK_ELEMENTS):
-                yield piece[start : start + _CHUNK_ELEMENTS].tobytes()
+        for piece in _pieces(constant):
+            yield from _converted(piece, dtype)
+
+
+def _converted(values: Array, dtype: np.dtype[Any]) -> Iterator[bytes]:
+    pieces = np.nditer(
+        values,
+        flags=["external_loop", "buffered", "zerosize_ok"],
+        op_flags=["readonly"],
+        op_dtypes=dtype,
+        order="C",
+        casting="unsafe",
+        buffersize=_CHUNK_ELEMENTS,
+    )
+    for piece in map(np.asarray, pieces):
+        # What needs no conversion comes in one piece.
+        for start in range(0, len(piece), _CHUNK_ELEMENTS):
+            yield piece[start : start + _CHUNK_ELEMENTS].tobytes()
 
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:

@@ -40,10 +40,10 @@ def write(
 
     With the optimised `graph` of the program the file holds its constants and can be executed;
     without it, only the descriptors and the program. `others` are programs of the same network
-    for other shapes: they can be simulated, the descriptors are those of `program`.
+    for other shapes, which can be simulated; the descriptor lists them after that of `program`.
     """
     path = directory / FILE_NAME
-    segments = _segments(program, graph)
+    segments = _segments(program, graph, others)
     segments += [
         Segment(_program_segment(number), [programs.encode(other)])
         for number, other in enumerate(others, start=1)
@@ -53,12 +53,12 @@ def write(
     return path
 
 
-def _segments(program: Program, graph: Graph | None) -> list[Segment]:
+def _segments(program: Program, graph: Graph | None, others: Sequence[Program]) -> list[Segment]:
     image = ConstantImage() if graph is None else constants.image_of(graph)
     size = image.size_bytes
     found = [
-        Segment(NETWORK_ELF, [metadata.network_elf(program, size)]),
-        Segment(NETWORK_DESCRIPTOR, [networkdesc.serialise(program)]),
+        Segment(NETWORK_ELF, [metadata.network_elf(program, size, others)]),
+        Segment(NETWORK_DESCRIPTOR, [networkdesc.serialise(program, others)]),
         Segment(CONSTANTS_DESCRIPTOR, [constants.descriptor(size)]),
     ]
     if size:

@@ -12,6 +12,7 @@ The tables have the names and slot order of the vendor's schema `AicMetadataFlat
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -226,9 +227,15 @@ _MAPPING_BYTES = 2 << 30
 """A mapping's size is a 32-bit number: larger constants take several."""
 
 
-def metadata_of(program: Program, constants_bytes: int) -> Metadata:
-    """The metadata of a program whose constants.bin has `constants_bytes`."""
-    _, buffers = host_buffers(program)
+def metadata_of(
+    program: Program, constants_bytes: int, others: Sequence[Program] = ()
+) -> Metadata:
+    """The metadata of a program, and of other shapes of its network.
+
+    Its constants.bin has `constants_bytes`.
+    """
+    _, buffers = host_buffers(program, others)
+    ddr_bytes = max(one.memory.ddr_per_instance_bytes for one in (program, *others))
     cores, spec = program.options.num_cores, device(program.sku)
     doorbell_bytes = _doorbell_bytes(len(buffers))
     requests = _requests(buffers, cores)
@@ -247,7 +254,7 @@ def metadata_of(program: Program, constants_bytes: int) -> Metadata:
         ),
         thread_descriptors=_threads(),
         constant_mappings=_mappings(constants_bytes, cores),
-        static_shared_ddr_size=max(io_bytes, program.memory.ddr_per_instance_bytes),
+        static_shared_ddr_size=max(io_bytes, ddr_bytes),
         static_constants_size=constants_bytes,
         exit_doorbell_offset=EXIT_DOORBELL_OFFSET,
         l2tcm_init_size=init_bytes,
@@ -362,9 +369,9 @@ def _mappings(constants_bytes: int, cores: int) -> tuple[ConstantMapping, ...]:
     )
 
 
-def network_elf(program: Program, constants_bytes: int) -> bytes:
-    """The network.elf of a program: its metadata, no code."""
-    buffer = flatbuffer.build(metadata_of(program, constants_bytes))
+def network_elf(program: Program, constants_bytes: int, others: Sequence[Program] = ()) -> bytes:
+    """The network.elf of a program: its metadata, no code. Arguments as of `metadata_of`."""
+    buffer = flatbuffer.build(metadata_of(program, constants_bytes, others))
     return elf.build(SECTION, _TERMINATOR + buffer)
 
 

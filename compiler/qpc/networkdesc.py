@@ -5,8 +5,10 @@ The messages have the names and field numbers of the vendor's package `aicnwdesc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from math import prod
 
 from compiler.errors import QpcError
 from compiler.ir.dtypes import DType
@@ -217,23 +219,52 @@ class Slot:
     offset_bytes: int
 
 
-def host_buffers(program: Program) -> tuple[tuple[Slot, ...], tuple[DmaBuffer, ...]]:
+def host_buffers(
+    program: Program, others: Sequence[Program] = ()
+) -> tuple[tuple[Slot, ...], tuple[DmaBuffer, ...]]:
     """Where each input, then each output, lies in the host's DMA buffers, and these buffers.
 
-    One buffer a binding; with combined inputs (outputs) all of them share one.
+    One buffer a binding, as large as the largest shape needs; with combined inputs (outputs) all
+    of them share one.
     """
     options = program.options
-    slots, buffers = _buffers(program.inputs, Direction.IN, bool(options.combine_inputs), 0)
+    inputs = [_host_bytes(same) for same in _same_bindings(program, others, Direction.IN)]
+    outputs = [_host_bytes(same) for same in _same_bindings(program, others, Direction.OUT)]
+    slots, buffers = _buffers(
+        program.inputs, inputs, Direction.IN, 0, combined=bool(options.combine_inputs)
+    )
     out_slots, out_buffers = _buffers(
-        program.outputs, Direction.OUT, bool(options.combine_outputs), len(buffers)
+        program.outputs,
+        outputs,
+        Direction.OUT,
+        len(buffers),
+        combined=bool(options.combine_outputs),
     )
     return (*slots, *out_slots), (*buffers, *out_buffers)
 
 
+def _same_bindings(
+    program: Program, others: Sequence[Program], direction: Direction
+) -> list[tuple[Binding, ...]]:
+    """Each binding of `program` with the ones of its place in the other shapes."""
+    sides = [
+        one.inputs if direction is Direction.IN else one.outputs for one in (program, *others)
+    ]
+    names = [[binding.name for binding in side] for side in sides]
+    for other in names[1:]:
+        if other != names[0]:
+            raise QpcError(f"one shape of the network binds {names[0]}, another {other}")
+    return list(zip(*sides, strict=True))
+
+
 def _buffers(
-    bindings: tuple[Binding, ...], direction: Direction, combined: bool, first: int
+    bindings: tuple[Binding, ...],
+    sizes: list[int],
+    direction: Direction,
+    first: int,
+    *,
+    combined: bool,
 ) -> tuple[list[Slot], list[DmaBuffer]]:
-    sizes = [_host_bytes(binding) for binding in bindings]
     if not combined or len(bindings) < 2:
         slots = [Slot(binding, first + at, 0) for at, binding in enumerate(bindings)]
         return slots, [DmaBuffer(size=size, direction=direction) for size in sizes]
@@ -245,13 +276,13 @@ def _buffers(
     return slots, [DmaBuffer(size=_checked(end, "the combined bindings"), direction=direction)]
 
 
-def _host_bytes(binding: Binding) -> int:
-    """Bytes as the host runtime counts them: it leaves out extents of zero."""
-    elements = 1
-    for extent in binding.shape:
-        elements *= max(extent, 1)
-    size = elements * ELEMENT_BYTES[_data_type(binding)]
-    return _checked(size, f"'{binding.name}'")
+def _host_bytes(shapes: tuple[Binding, ...]) -> int:
+    """Bytes as the host runtime counts them, leaving out extents of zero; the largest shape's."""
+    largest = 0
+    for binding in shapes:
+        elements = prod(max(extent, 1) for extent in binding.shape)
+        largest = max(largest, elements * ELEMENT_BYTES[_data_type(binding)])
+    return _checked(largest, f"'{shapes[0].name}'")
 
 
 def _checked(size: int, what: str) -> int:
@@ -270,9 +301,9 @@ def _data_type(binding: Binding) -> DataType:
     return data_type
 
 
-def describe(program: Program) -> NetworkDescriptor:
-    """The descriptor of a program."""
-    slots, buffers = host_buffers(program)
+def describe(program: Program, others: Sequence[Program] = ()) -> NetworkDescriptor:
+    """The descriptor of a program; with `others`, all shapes that the network may be run in."""
+    slots, buffers = host_buffers(program, others)
     inputs = len(program.inputs)
     return NetworkDescriptor(
         major_version=MAJOR_VERSION,
@@ -289,6 +320,14 @@ def describe(program: Program) -> NetworkDescriptor:
         thread_group_names=("HVX", "HMX"),
         batch_size=program.options.batch_size,
         cluster_offsets=_cluster_offsets(program.options),
+        allowed_shapes=tuple(_shapes(one) for one in (program, *others)) if others else (),
+    )
+
+
+def _shapes(program: Program) -> IoShapes:
+    bindings = (*program.inputs, *program.outputs)
+    return IoShapes(
+        shapes=tuple(TensorShape(type=_data_type(one), dims=one.shape) for one in bindings)
     )
 
 
@@ -325,9 +364,9 @@ def _cluster_offsets(options: CompileOptions) -> tuple[int, ...]:
     return tuple(sum(sizes[:index]) for index in range(len(sizes)))
 
 
-def serialise(program: Program) -> bytes:
-    """The networkdesc.bin of a program."""
-    return encode(describe(program))
+def serialise(program: Program, others: Sequence[Program] = ()) -> bytes:
+    """The networkdesc.bin of a program, and of other shapes of its network."""
+    return encode(describe(program, others))
 
 
 def parse(content: bytes) -> NetworkDescriptor:

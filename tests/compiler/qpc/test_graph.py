@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +225,24 @@ def test_weights_are_streamed_one_by_one(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert peak < WEIGHT_BYTES // 4, "reading the program reads no weights"
     assert value_of(found.constants["w7"])[[0, -1]].tolist() == [7, 7]
+
+
+class Span:
+    """Values that are never whole."""
+
+    def __call__(self) -> Array:
+        raise AssertionError("all values are asked for")
+
+    def pieces(self, elements: int) -> Iterator[Array]:
+        for start in range(0, 3 * 2**20, elements):
+            yield np.arange(start, min(start + elements, 3 * 2**20), dtype=np.int64)
+
+
+def test_what_can_come_in_pieces_is_never_whole(tmp_path: Path) -> None:
+    type_ = TensorType(DType.INT64, (3, 2**20))
+    graph = Graph("g", (), (), (), {"w": type_}, {"w": Constant(type_, Span())}, 1)
+    found = value_of(written(graph, tmp_path).constants["w"])
+    assert np.array_equal(found.reshape(-1), np.arange(3 * 2**20))
 
 
 def test_a_file_that_cannot_be_finished_leaves_what_was_there(tmp_path: Path) -> None:
