@@ -10,9 +10,9 @@ from configurator.qaic_exec.flags import SECTIONS, Effect, Flag
 PROGRAM = "qaic-exec-sim"
 
 USAGE = (
-    f"usage: {PROGRAM} -m=MODEL.onnx [-onnx-define-symbol=SYMBOL,N] [-aic-num-cores=N] [-ols=N] "
-    "[-mos=N]\n"
-    "       [-multicast-weights] -convert-to-fp16 -aic-binary-dir=DIR -compile-only [option ...]"
+    f"usage: {PROGRAM} -m=MODEL.onnx [-onnx-define-symbol=SYMBOL,N] [-aic-num-cores=N] [-ols=N]\n"
+    "       [-mos=N] [-multicast-weights] -convert-to-fp16 -aic-binary-dir=DIR -compile-only\n"
+    "       [option ...]"
 )
 
 _ABOUT = """\

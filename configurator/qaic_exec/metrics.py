@@ -107,14 +107,17 @@ def metrics_text(program: Program) -> str:
     """The report of `-aic-perf-metrics`."""
     return "\n".join(
         [
-            "Op size histogram (bytes of a result, HMX ops, HVX ops):",
-            grid([_size_cells(row) for row in size_histogram(program)]),
+            "Op size histogram:",
+            grid([_SIZE_HEADER, *(_size_cells(row) for row in size_histogram(program))]),
             "",
             *_resources(program),
             "",
             ddr_text(program),
         ]
     )
+
+
+_SIZE_HEADER = ["result bytes", "HMX ops", "HVX ops"]
 
 
 def _size_cells(row: SizeClass) -> list[str]:
@@ -125,7 +128,8 @@ def _resources(program: Program) -> Iterator[str]:
     tasks, memory, cores = program.tasks, program.memory, program.options.num_cores
     described = metadata.metadata_of(program, memory.constants_bytes)
     elf_bytes = len(metadata.network_elf(program, memory.constants_bytes))
-    barriers = int(np.sum(tasks.kind == TaskKind.BARRIER))
+    meeting = tasks.w0[tasks.kind == TaskKind.BARRIER]
+    each = " per core" if cores > 1 and bool(np.all(meeting == cores)) else ""
     yield f"AIC HMX MAC estimate: {mac_count(program)}"
     yield f"Final constants: {memory.constants_bytes} bytes"
     yield f"VTCMMaxSize: {memory.vtcm_peak_bytes} of {device(program.sku).vtcm_usable_bytes}"
@@ -135,7 +139,7 @@ def _resources(program: Program) -> Iterator[str]:
     yield f"DynamicConstantsSize: {described.dynamic_constants_size}"
     entries = sum(len(table.multicast_entries) for table in described.nsp_multicast_tables)
     yield f"MulticastTableSize: {entries}"
-    yield f"Barriers: {barriers} per core" if cores > 1 else f"Barriers: {barriers}"
+    yield f"Barriers: {len(meeting)}{each}"
     yield f"Distinct operations: {len({layer.op for layer in program.layers})}"
     yield f"Tasks: {len(tasks)} in {len(program.layers)} layers"
     yield f"ELF size: {elf_bytes} bytes"
