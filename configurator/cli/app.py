@@ -222,13 +222,14 @@ def compile_(
     explain: explaining.Explain = False,
     json_: args.Json = False,
 ) -> None:
-    """Compile a model into a folder, for `simulate`."""
+    """Compile a model into a folder, weights included."""
     options = _compile_options(cores, batch_size, ols, mos, multicast_weights, symbol)
     from compiler import qpc
     from compiler.driver import OnnxCompiler
 
-    program = OnnxCompiler(batch_symbol=batch_symbol).compile(model, options, device(sku))
-    path = str(qpc.write(program, out))
+    compiler = OnnxCompiler(batch_symbol=batch_symbol)
+    program = compiler.compile(model, options, device(sku))
+    path = str(qpc.write(program, out, compiler.graph(model, options)))
     if explain:
         explaining.show(program, path, json_)
     elif json_:

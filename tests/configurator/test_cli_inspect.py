@@ -59,6 +59,26 @@ def test_a_container_of_others_is_shown(capsys: pytest.CaptureFixture[str]) -> N
     assert json.loads(capsys.readouterr().out)["program"] is None
 
 
+def test_what_compile_writes_holds_the_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Path(__file__).parents[1] / "compiler" / "frontend" / "data" / "plain_cnn.onnx"
+    options = ["--cores", "2", "--batch-size", "3", "--out", str(tmp_path)]
+    assert invoke(["compile", str(model), *options]) == exits.OK
+    capsys.readouterr()
+    assert invoke(["inspect", str(tmp_path), "--json"]) == exits.OK
+    shown = json.loads(capsys.readouterr().out)
+    graph = qpc.read_graph(tmp_path)
+    stored = sum(
+        2 * constant.type.elements
+        for constant in graph.constants.values()
+        if constant.type.dtype.is_float and constant.type.elements > 16
+    )
+    assert 0 < stored <= shown["memory"]["static_constants_bytes"] < stored + 1024
+    assert shown["graph"]["nodes"] == len(graph.nodes)
+    assert [one["shape"][0] for one in shown["inputs"]] == [3]
+
+
 def test_what_is_no_container_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ from compiler.ir.graph import Graph, value_of
 from compiler.options import CompileOptions, Precision
 from compiler.program import Binding, Layer, MemoryUse, Program, Tasks, Tiles
 from compiler.target import Sku
-from tests.oracles.programs import programs
+from tests.oracles.programs import ProgramBuilder, programs
 
 MINIMAL = Path(__file__).parent / "data" / "minimal_accepted.qpc"
 
@@ -90,6 +90,18 @@ def _tiles(draw: st.DrawFn, tasks: int) -> Tiles:
     seed = draw(st.integers(0, 9))
     columns += list(np.random.default_rng(seed).integers(0, 99, (4, count), dtype=np.int32))
     return Tiles(*columns)
+
+
+def equivalent_of_the_minimal_network() -> Program:
+    builder = ProgramBuilder(num_cores=2)
+    builder.matmul(1, 1, 1)
+    return replace(
+        builder.build(),
+        model_name="minimal",
+        options=CompileOptions(num_cores=2),
+        inputs=(Binding("input", DType.FLOAT32, (1, 3, 8, 8), 768),),
+        outputs=(Binding("output", DType.FLOAT32, (1, 10), 40),),
+    )
 
 
 def assert_same_program(left: Program, right: Program) -> None:

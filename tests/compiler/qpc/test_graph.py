@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from compiler import qpc
 from compiler.errors import ModelFileError, QpcError
+from compiler.frontend import bind, load_model
 from compiler.ir.dtypes import DType
 from compiler.ir.graph import Constant, Graph, Node, TensorType, value_of
 from compiler.program import Program
@@ -32,6 +33,7 @@ from tests.conformance.random_graphs import graphs
 from tests.oracles.programs import ProgramBuilder
 
 Array = NDArray[Any]
+FRONTEND_DATA = Path(__file__).parents[1] / "frontend" / "data"
 WITH_FOLDER = settings(
     max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -243,6 +245,18 @@ def test_what_can_come_in_pieces_is_never_whole(tmp_path: Path) -> None:
     graph = Graph("g", (), (), (), {"w": type_}, {"w": Constant(type_, Span())}, 1)
     found = value_of(written(graph, tmp_path).constants["w"])
     assert np.array_equal(found.reshape(-1), np.arange(3 * 2**20))
+
+
+def test_weights_beside_a_model_go_into_its_container(tmp_path: Path) -> None:
+    model = load_model(FRONTEND_DATA / "external_data.onnx")
+    graph = bind(model, batch_size=1, symbols=(), batch_symbol=None)
+    values = constant_values(graph)
+    found = constant_values(written(graph, tmp_path))
+    large = [name for name, value in values.items() if value.size > 16 and value.dtype.kind == "f"]
+    assert large
+    for name, value in values.items():
+        rounded = value.astype(np.float16).astype(value.dtype) if name in large else value
+        assert_same_value(found[name], rounded)
 
 
 def test_a_file_that_cannot_be_finished_leaves_what_was_there(tmp_path: Path) -> None:

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from compiler.errors import QpcError
 from compiler.ir.dtypes import DType
-from compiler.options import CompileOptions
 from compiler.program import Binding, Program
 from compiler.qpc import elf, flatbuffer, metadata, networkdesc, unpack
 from compiler.qpc.flatbuffer import Kind
 from compiler.qpc.metadata import Metadata
-from tests.compiler.qpc.samples import MINIMAL, full_programs
+from tests.compiler.qpc.samples import MINIMAL, equivalent_of_the_minimal_network, full_programs
 from tests.oracles import aic_metadata
 from tests.oracles.programs import ProgramBuilder
 
@@ -275,18 +274,6 @@ def test_more_buffers_than_doorbells_before_the_exit_doorbell() -> None:
         section_by_the_abi(metadata.network_elf(built, 0), "metadata_fb")[8:]
     )
     _check_requests(found, networkdesc.describe(built))
-
-
-def equivalent_of_the_minimal_network() -> Program:
-    builder = ProgramBuilder(num_cores=2)
-    builder.matmul(1, 1, 1)
-    return replace(
-        builder.build(),
-        model_name="minimal",
-        options=CompileOptions(num_cores=2),
-        inputs=(Binding("input", DType.FLOAT32, (1, 3, 8, 8), 768),),
-        outputs=(Binding("output", DType.FLOAT32, (1, 10), 40),),
-    )
 
 
 def test_our_files_equal_the_minimal_one_field_by_field() -> None:

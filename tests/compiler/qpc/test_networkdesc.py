@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, get_args, get_type_hints
 
 import numpy as np
@@ -16,7 +16,7 @@ from compiler.program import Binding, Program
 from compiler.qpc import networkdesc, unpack
 from compiler.qpc.networkdesc import NetworkDescriptor
 from compiler.qpc.protobuf import Kind, decode, encode
-from tests.compiler.qpc.samples import MINIMAL, full_programs
+from tests.compiler.qpc.samples import MINIMAL, equivalent_of_the_minimal_network, full_programs
 from tests.oracles import aicnwdesc
 
 _RENAMED = {"direction": "dir"}
@@ -189,6 +189,57 @@ def _check_side(bindings: tuple[Binding, ...], found: Any, buffers: Any, directi
         assert copy.offset >= ends.get(copy.buffer_num, 0), "bindings overlap"
         ends[copy.buffer_num] = copy.offset + size
         assert copy.offset + size <= buffers[copy.buffer_num].size
+
+
+@given(full_programs(), st.lists(st.integers(1, 50), min_size=1, max_size=3))
+def test_all_shapes_of_a_network_are_listed_and_fit_its_buffers(
+    program: Program, batches: list[int]
+) -> None:
+    others = [
+        replace(
+            program,
+            inputs=tuple(_scaled(binding, batch) for binding in program.inputs),
+            outputs=tuple(_scaled(binding, batch) for binding in program.outputs),
+        )
+        for batch in batches
+    ]
+    theirs: Any = aicnwdesc.parse(networkdesc.serialise(program, others))
+    assert len(theirs.allowed_shapes) == 1 + len(others)
+    for one, listed in zip((program, *others), theirs.allowed_shapes, strict=True):
+        bindings = (*one.inputs, *one.outputs)
+        assert [tuple(shape.dims) for shape in listed.shapes] == [b.shape for b in bindings]
+        _check_fit(one.inputs, theirs.inputs, theirs.dma_buffers)
+        _check_fit(one.outputs, theirs.outputs, theirs.dma_buffers)
+
+
+def _scaled(binding: Binding, batch: int) -> Binding:
+    return replace(binding, shape=(*binding.shape, batch), size_bytes=binding.size_bytes * batch)
+
+
+def _check_fit(bindings: tuple[Binding, ...], found: Any, buffers: Any) -> None:
+    ends: dict[int, int] = {}
+    for binding, shown in zip(bindings, found, strict=True):
+        copy = shown.transformseq[0].copy_dma_buffer
+        assert copy.offset >= ends.get(copy.buffer_num, 0)
+        ends[copy.buffer_num] = copy.offset + binding.size_bytes
+        assert ends[copy.buffer_num] <= buffers[copy.buffer_num].size
+
+
+def test_shapes_of_different_networks_are_refused() -> None:
+    program = equivalent_of_the_minimal_network()
+    other = replace(program, inputs=())
+    with pytest.raises(QpcError, match=r"binds \['input'\], another \[\]"):
+        networkdesc.serialise(program, [other])
+
+
+def test_what_no_buffer_can_hold_is_refused() -> None:
+    program = equivalent_of_the_minimal_network()
+    huge = Binding("x", DType.FLOAT32, (2**30,), 2**32)
+    with pytest.raises(QpcError, match="'x' takes 4294967296 bytes"):
+        networkdesc.serialise(replace(program, inputs=(huge,)))
+    text = Binding("t", DType.STRING, (1,), 0)
+    with pytest.raises(QpcError, match="'t' holds str"):
+        networkdesc.serialise(replace(program, outputs=(text,)))
 
 
 def test_types_without_a_code_keep_their_width() -> None:
