@@ -4,5 +4,13 @@ from __future__ import annotations
 
 from compiler.frontend.importer import bind
 from compiler.frontend.model import OnnxModel, batch_symbol_of, load_model
+from compiler.frontend.supported import SupportedOperator, supported_operators
 
-__all__ = ["OnnxModel", "batch_symbol_of", "bind", "load_model"]
+__all__ = [
+    "OnnxModel",
+    "SupportedOperator",
+    "batch_symbol_of",
+    "bind",
+    "load_model",
+    "supported_operators",
+]

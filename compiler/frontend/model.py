@@ -113,7 +113,7 @@ def _without_functions(file: ModelFile) -> ModelProto:
 _UNSORTED = "{}: the nodes are not in topological order, which ONNX demands; they were sorted"
 
 # Before opset 7, binary operators broadcast by an axis attribute (ONNX changelog, opset 7).
-_OLDEST_OPSET = 7
+OLDEST_OPSET = 7
 
 
 def _opsets(proto: ModelProto) -> dict[str, int]:
@@ -121,9 +121,9 @@ def _opsets(proto: ModelProto) -> dict[str, int]:
     # Before IR version 3 a model could not say; it then means version 1 of the default domain.
     opsets = imports or {"": 1}
     newest = defs.onnx_opset_version()
-    if not _OLDEST_OPSET <= opsets.get("", _OLDEST_OPSET) <= newest:
+    if not OLDEST_OPSET <= opsets.get("", OLDEST_OPSET) <= newest:
         raise UnsupportedError(
-            f"the model uses opset {opsets['']}, supported are {_OLDEST_OPSET} to {newest}; "
+            f"the model uses opset {opsets['']}, supported are {OLDEST_OPSET} to {newest}; "
             "convert it with onnx.version_converter"
         )
     if proto.ir_version > IR_VERSION:

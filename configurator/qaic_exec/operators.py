@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from compiler.operators import INTERNAL_DOMAIN, OPERATORS
+from compiler.frontend import SupportedOperator, supported_operators
 from configurator.errors import UsageError
-
-_DEFAULT_DOMAIN = "ai.onnx"
+from configurator.tables import grid
 
 
 def operators_text(framework: str) -> str:
-    """One operator a line, with its domain; raises `UsageError` for other frameworks."""
+    """One operator a line, with domain and opsets; raises `UsageError` for other frameworks."""
     if framework != "onnx":
         raise UsageError(f"-operators-supported={framework}: only ONNX models can be compiled")
-    rows = sorted((domain or _DEFAULT_DOMAIN, name) for domain, name in OPERATORS)
-    shown = [f"{name} ({domain})" for domain, name in rows if domain != INTERNAL_DOMAIN]
-    return "\n".join([*shown, f"{len(shown)} operators"])
+    rows = [[row.name, row.domain, _opsets(row)] for row in supported_operators()]
+    return grid([["operator", "domain", "opsets"], *rows], left=(0, 1, 2))
+
+
+def _opsets(row: SupportedOperator) -> str:
+    return "any" if row.since is None else f"{row.since} to {row.until}"
