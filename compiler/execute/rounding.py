@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.ir.dtypes import DType
-from compiler.ir.graph import Array
+from compiler.ir.graph import Array, TensorType
 
 FP16_MAX = float(np.finfo(np.float16).max)
 
@@ -27,5 +27,13 @@ def numpy_dtype(dtype: DType) -> np.dtype[np.generic]:
     if dtype is DType.BFLOAT16:
         import ml_dtypes
 
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(dtype.value)
+        bfloat16: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
+    found: np.dtype[np.generic] = np.dtype(dtype.value)
+    return found
+
+
+def held_dtype(type_: TensorType) -> np.dtype[np.generic]:
+    """The type in which a tensor's values are held here: floats in float32."""
+    held: np.dtype[np.generic] = np.dtype(np.float32)
+    return held if type_.dtype.is_float else numpy_dtype(type_.dtype)

@@ -13,8 +13,10 @@ import numpy as np
 
 from compiler.errors import ExecutionError
 from compiler.execute.evaluate import evaluate
-from compiler.execute.rounding import numpy_dtype, rounded, rounded_constant
-from compiler.ir.graph import Array, Graph, Node, TensorType, value_of
+from compiler.execute.rounding import held_dtype, rounded
+from compiler.execute.values import constants_of, fed, host_value, small_constants
+from compiler.execute.work import Work
+from compiler.ir.graph import Array, Graph, Node
 from compiler.program import Layer, Program
 from compiler.regions import Box
 from compiler.schedule.extent import Extent, Region, boxes_of
@@ -56,8 +58,10 @@ class _Run:
         self.program = program
         self.graph = graph
         self.nodes = {node.name: node for node in graph.nodes}
-        self.inputs = {name: _fed(graph, inputs, name) for name in graph.inputs}
-        self.constants: dict[str, Array] = {}
+        self.inputs = {name: fed(graph, inputs, name) for name in graph.inputs}
+        self.constants = constants_of(graph)
+        self.small = small_constants(graph)
+        self.memo: dict[str, tuple[Array, ...]] = {}
         self.storages: dict[str, _Storage] = {}
 
     def tile(self, task: int, tile: int) -> None:
@@ -81,14 +85,12 @@ class _Run:
         return {name: self._output(name) for name in self.graph.outputs}
 
     def _output(self, name: str) -> Array:
-        type_ = self.graph.types[name]
-        dtype = numpy_dtype(type_.dtype)
-        if name in self.graph.constants:
-            return self._constant(name).astype(dtype)
+        if self.graph.is_constant(name):
+            return host_value(self.graph, name, self.constants(name))
         storage = self.storages.get(f"{name}:host")
         if storage is None or not storage.made.all():
             raise ExecutionError(f"output {name}: no task has made all of it")
-        return storage.values.reshape(type_.shape).astype(dtype)
+        return host_value(self.graph, name, storage.values)
 
     def _storage(self, layer: Layer) -> _Storage:
         if layer.output not in self.storages:
@@ -99,17 +101,17 @@ class _Run:
 
     def _dtype(self, layer: Layer) -> np.dtype[np.generic]:
         if layer.output in self.graph.types:
-            return _held_dtype(self.graph.types[layer.output])
+            return held_dtype(self.graph.types[layer.output])
         return self.storages[layer.sources[0][1]].values.dtype
 
     def _value(self, layer: Layer, task: int, box: Box) -> Array:
         """The values of one box of a layer's output."""
         if not layer.nodes:
             return self._copied(layer, task, box)
-        nodes = [self.nodes[name] for name in layer.nodes]
-        value = self._computed(nodes[0], layer, task, box, None)
-        for node in nodes[1:]:
-            value = self._computed(node, layer, task, box, value)
+        value: Array | None = None
+        for name in layer.nodes:
+            value = self._computed(self.nodes[name], layer, task, box, value)
+        assert value is not None
         return rounded(value) if value.dtype.kind == "f" else value
 
     def _copied(self, layer: Layer, task: int, box: Box) -> Array:
@@ -127,12 +129,13 @@ class _Run:
             name = node.inputs[index]
             if before is not None and index == 0:
                 return before
-            if name in self.graph.constants:
-                return self._constant(name)[tuple(slice(*ends) for ends in part)]
+            if self.graph.is_constant(name):
+                return self.constants(name)[tuple(slice(*ends) for ends in part)]
             return self._read(layer, task, sources[name], self.graph.types[name].shape, part)
 
         output = node.outputs.index(layer.output) if layer.output in node.outputs else 0
-        return evaluate(node, self.graph.types, output, box, read)
+        types = self.graph.types
+        return evaluate(Work(node, types, output, box, read, self.small, self.memo))
 
     def _read(
         self, layer: Layer, task: int, name: str, shape: tuple[int, ...], box: Box
@@ -145,25 +148,3 @@ class _Run:
             )
         values: Array = storage.values.reshape(shape)[at]
         return values
-
-    def _constant(self, name: str) -> Array:
-        if name not in self.constants:
-            value = value_of(self.graph.constants[name])
-            is_float = self.graph.types[name].dtype.is_float
-            self.constants[name] = rounded_constant(value) if is_float else value
-        return self.constants[name]
-
-
-def _held_dtype(type_: TensorType) -> np.dtype[np.generic]:
-    """Floats are held in float32, every one of them representable in fp16."""
-    return np.dtype(np.float32) if type_.dtype.is_float else numpy_dtype(type_.dtype)
-
-
-def _fed(graph: Graph, inputs: Mapping[str, Array], name: str) -> Array:
-    type_ = graph.types[name]
-    if name not in inputs:
-        raise ExecutionError(f"input {name} is missing; it takes {type_.dtype.value}{type_.shape}")
-    value = np.asarray(inputs[name])
-    if value.shape != type_.shape:
-        raise ExecutionError(f"input {name} has shape {value.shape}, it takes {type_.shape}")
-    return rounded(value) if type_.dtype.is_float else value.astype(numpy_dtype(type_.dtype))

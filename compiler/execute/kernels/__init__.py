@@ -1,0 +1,1 @@
+"""Values of operators in numpy, one module a family."""
