@@ -53,7 +53,7 @@ class _Compiled:
 def run(request: Request) -> None:
     """Do it, printing as it goes; a failure raises before anything is written."""
     clock, compiler = Clock(), OnnxCompiler()
-    _say(f"Reading ONNX Model from {request.model}")
+    _say(one_line(f"Reading ONNX Model from {request.model}"))
     with clock.stage("read the model"):
         facts = compiler.describe(request.model)
     asked = shaped(request, facts)
@@ -83,7 +83,7 @@ def run(request: Request) -> None:
 
 def _remarks(request: Request, facts: ModelFacts, found: tuple[str, ...]) -> None:
     for warning in (*request.warnings, *facts.notes, *found):
-        _say(f"WARNING: {warning}")
+        _say(one_line(f"WARNING: {warning}"))
     if request.verbosity:
         for note in (*request.notes, f"compiled for the card {request.device.sku.value}"):
             _say(f"NOTE: {note}")
@@ -92,13 +92,13 @@ def _remarks(request: Request, facts: ModelFacts, found: tuple[str, ...]) -> Non
 def _constants(graph: Graph, clock: Clock) -> None:
     with clock.stage("check constants"):
         for losses in fp16_losses(graph):
-            _say(f"WARNING: {losses}")
+            _say(one_line(f"WARNING: {losses}"))
 
 
 def _report(request: Request, program: Program, among_several: bool) -> None:
     reports = request.reports
     if among_several and (reports.metrics or reports.ddr or reports.warnings or request.verbosity):
-        _say(f"Specialization {_shape_text(program)}:")
+        _say(one_line(f"Specialization {_shape_text(program)}:"))
     if request.verbosity:
         chosen = ", ".join(f"{name}={value}" for name, value in program.chosen)
         _say(f"NOTE: the compiler chose {chosen or 'nothing'}")
@@ -108,7 +108,7 @@ def _report(request: Request, program: Program, among_several: bool) -> None:
         _say(metrics.ddr_text(program))
     if reports.warnings:
         for warning in advice.warnings(program):
-            _say(f"WARNING: {one_line(warning)}")
+            _say(one_line(f"WARNING: {warning}"))
 
 
 def _shape_text(program: Program) -> str:
@@ -126,7 +126,7 @@ def _write(request: Request, built: list[_Compiled], clock: Clock) -> None:
         first, *others = built
         programs = [compiled.program for compiled in others]
         qpc.write(first.program, request.binary_dir, first.graph, programs)
-    _say(f"Generated binary is present at {request.binary_dir}")
+    _say(one_line(f"Generated binary is present at {request.binary_dir}"))
 
 
 def _write_template(path: Path, graph: Graph) -> None:
@@ -136,7 +136,7 @@ def _write_template(path: Path, graph: Graph) -> None:
         lines += [f" - IOName: {name}", f"   Precision: {graph.types[name].dtype.value}", ""]
     with replacing(path) as file:
         file.write("\n".join(lines).encode("utf-8", "surrogateescape"))
-    _say(f"Generated custom IO template is present at {path}")
+    _say(one_line(f"Generated custom IO template is present at {path}"))
 
 
 def _execute(request: Request, program: Program, clock: Clock) -> None:

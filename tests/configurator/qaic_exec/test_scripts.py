@@ -12,6 +12,8 @@ from pathlib import Path
 
 import onnx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from compiler import qpc
 from compiler.options import CompileOptions
@@ -19,8 +21,10 @@ from compiler.target import Sku
 from configurator import export
 from configurator.cli.app import invoke as configurator
 from configurator.qaic_exec.app import FAILED, OK, invoke
+from configurator.qaic_exec.flags import BY_NAME, Effect
 from tests.compiler.frontend.files import written
 from tests.configurator import view_rows
+from tests.configurator.qaic_exec.test_command_line import OPTIONS, Option, keeps_one_value
 
 ROOT = Path(__file__).parents[3]
 MODELS = ROOT / "studies" / "models"
@@ -267,6 +271,46 @@ def test_failures_are_one_line_and_leave_nothing(
     assert re.match(said, err), err
     assert err.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.onnx"]
+
+
+# What names a file, ends at once, or says the shapes in another way.
+NOT_DRAWN = (
+    "-m",
+    "-h",
+    "-u",
+    "-operators-supported",
+    "-model-input",
+    "-onnx-define-symbol",
+    "-batchsize",
+)
+APPLIED = [
+    (name, value)
+    for name, value in OPTIONS
+    if BY_NAME[name].effect is not Effect.REFUSED
+    and BY_NAME[name].name not in NOT_DRAWN
+    and not (value or "").startswith(("/", "..", "a."))
+]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(options=st.lists(st.sampled_from(APPLIED), max_size=12).map(keeps_one_value))
+def test_any_legal_line_compiles_or_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[Option]
+) -> None:
+    model = written(tmp_path, TINY_BODY)
+    shutil.rmtree(tmp_path / "qpc", ignore_errors=True)
+    words = [name if value is None else f"{name}={value}" for name, value in options]
+    fixed = [f"-m={model}", "-onnx-define-symbol=batch,8", f"-aic-binary-dir={tmp_path / 'qpc'}"]
+    code = invoke([*words, *fixed])
+    said = capsys.readouterr()
+    if code == OK:
+        assert said.err == ""
+        assert qpc.read(tmp_path / "qpc").options.batch_size == 8
+    else:
+        assert code == FAILED
+        assert said.err.startswith("QAIC_ERROR: ")
+        assert said.err.count("\n") == 1
+        assert not (tmp_path / "qpc").exists() or "instances" in said.err
 
 
 def test_a_folder_that_cannot_be_written(
