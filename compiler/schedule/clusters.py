@@ -37,12 +37,16 @@ def stages_of(steps: tuple[Step, ...], sizes: Sequence[int]) -> tuple[tuple[Step
 
 
 def _borders(steps: tuple[Step, ...], sizes: Sequence[int]) -> list[int]:
-    """Where each stage begins: each cluster gets work in proportion to its cores."""
+    """Where each stage begins: each cluster gets work in proportion to its cores.
+
+    The first stage takes all inputs, the last gives all outputs.
+    """
     cycles = np.cumsum([_cycles(step) for step in steps])
     shares = np.cumsum(sizes)[:-1] / sum(sizes)
     inputs = sum(step.kind is StepKind.INPUT for step in steps)
+    outputs = next(at for at, step in enumerate(steps) if step.kind is StepKind.OUTPUT)
     inner = [int(np.searchsorted(cycles, share * cycles[-1])) + 1 for share in shares]
-    return [0, *(min(max(border, inputs), len(steps)) for border in inner), len(steps)]
+    return [0, *(min(max(border, inputs), outputs) for border in inner), len(steps)]
 
 
 def _cycles(step: Step) -> float:
