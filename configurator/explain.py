@@ -25,14 +25,16 @@ class LayerWork:
     """A layer with the sums of its tasks.
 
     `read_constant_bytes` and `read_activation_bytes` come from DDR, `written_bytes` go there;
-    `sent_bytes` leave cores for others, a multicast counted once. `macs` are those of the tasks.
+    `sent_bytes` leave cores for others, a multicast counted once. `hmx_macs` are those that the
+    tensor units do: a depthwise convolution runs there as a dense one, in blocks of channels, so
+    that they are more than the `macs` that the layer asks for.
     `cores` is how many have computing tasks of the layer.
     """
 
     layer: Layer
     tasks: int
     cores: int
-    macs: int
+    hmx_macs: int
     vector_elements: int
     read_constant_bytes: int
     read_activation_bytes: int
@@ -99,7 +101,8 @@ def _layer_document(work: LayerWork) -> dict[str, object]:
         "vtcm_bytes": layer.vtcm_bytes,
         "weight_bytes": layer.weight_bytes,
         "output_bytes": layer.output_bytes,
-        "macs": work.macs,
+        "macs": layer.macs,
+        "hmx_macs": work.hmx_macs,
         "vector_elements": work.vector_elements,
         "ddr_read_constant_bytes": work.read_constant_bytes,
         "ddr_read_activation_bytes": work.read_activation_bytes,
@@ -113,7 +116,8 @@ def _layer_document(work: LayerWork) -> dict[str, object]:
 
 def _total(works: Sequence[LayerWork]) -> dict[str, int]:
     return {
-        "macs": sum(work.macs for work in works),
+        "macs": sum(work.layer.macs for work in works),
+        "hmx_macs": sum(work.hmx_macs for work in works),
         "vector_elements": sum(work.vector_elements for work in works),
         "ddr_read_constant_bytes": sum(work.read_constant_bytes for work in works),
         "ddr_read_activation_bytes": sum(work.read_activation_bytes for work in works),
@@ -135,6 +139,7 @@ _HEADER = [
     "DDR KiB",
     "sent KiB",
     "MACs",
+    "HMX MACs",
     "why",
 ]
 
@@ -144,8 +149,9 @@ def text(program: Program) -> str:
     works = layer_works(program)
     total = _total(works)
     ddr = sum(work.ddr_bytes for work in works)
-    last = ["total", *[""] * 6, _kib(ddr), _kib(total["sent_bytes"]), f"{total['macs']:,}", ""]
-    return grid([_HEADER, *(_cells(work) for work in works), last], left=(0, 1, 2, 3, 10))
+    macs = [f"{total['macs']:,}", f"{total['hmx_macs']:,}"]
+    last = ["total", *[""] * 6, _kib(ddr), _kib(total["sent_bytes"]), *macs, ""]
+    return grid([_HEADER, *(_cells(work) for work in works), last], left=(0, 1, 2, 3, 11))
 
 
 def _cells(work: LayerWork) -> list[str]:
@@ -161,7 +167,8 @@ def _cells(work: LayerWork) -> list[str]:
         _kib(layer.vtcm_bytes),
         _kib(work.ddr_bytes),
         _kib(work.sent_bytes),
-        f"{work.macs:,}",
+        f"{layer.macs:,}",
+        f"{work.hmx_macs:,}",
         layer.why,
     ]
 

@@ -54,7 +54,7 @@ def _layer(program: Program, work: LayerWork, fill: float | None) -> Iterator[st
         )
     if fill is not None and fill < _LOW_FILL:
         yield f"{_named(work)}: HMX blocks are {fill:.0%} full, the rest is padding"
-    if work.macs and work.cores < cores:
+    if work.layer.macs and work.cores < cores:
         yield f"{_named(work)}: runs on {work.cores} of {cores} cores ({layer.split})"
 
 
@@ -63,24 +63,22 @@ def _named(work: LayerWork) -> str:
 
 
 def hmx_fill(program: Program) -> tuple[float | None, ...]:
-    """By layer: products asked for over products that whole blocks make; `None` without any."""
-    count = len(program.layers)
-    asked, made = np.zeros(count), np.zeros(count)
+    """By layer: products that the model asks for over those that whole blocks make.
+
+    `None` for a layer that runs on no tensor unit.
+    """
+    made = np.zeros(len(program.layers))
     for kind, rows in _ROWS.items():
         chosen = program.tasks.kind == kind
-        np.add.at(asked, program.tasks.layer[chosen], _products(program, chosen, 1, 1))
-        np.add.at(made, program.tasks.layer[chosen], _products(program, chosen, rows, _BLOCK))
-    return tuple(
-        float(a / m) if m else None for a, m in zip(asked.tolist(), made.tolist(), strict=True)
-    )
+        np.add.at(made, program.tasks.layer[chosen], _block_products(program, rows)[chosen])
+    pairs = zip(program.layers, made.tolist(), strict=True)
+    return tuple(layer.macs / products if products else None for layer, products in pairs)
 
 
-def _products(
-    program: Program, chosen: NDArray[np.bool_], rows: int, channels: int
-) -> NDArray[np.float64]:
+def _block_products(program: Program, rows: int) -> NDArray[np.float64]:
     tasks = program.tasks
-    whole = _up(tasks.w0, rows) * _up(tasks.w1, channels) * _up(tasks.w2, channels) * tasks.w3
-    return whole[chosen].astype(np.float64)
+    whole = _up(tasks.w0, rows) * _up(tasks.w1, _BLOCK) * _up(tasks.w2, _BLOCK) * tasks.w3
+    return whole.astype(np.float64)
 
 
 def _up(extents: NDArray[np.int64], block: int) -> NDArray[np.int64]:

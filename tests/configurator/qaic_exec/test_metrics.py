@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -71,33 +72,66 @@ def test_every_computing_task_is_in_one_size_class(program: Program) -> None:
 
 
 @given(program=programs())
-def test_macs_are_without_padding(program: Program) -> None:
+def test_macs_are_those_of_the_tasks(program: Program) -> None:
     products = (TaskKind.MATMUL, TaskKind.MATMUL_INT8)
     expected = sum(r[2] * r[3] * r[4] * r[5] for r in rows(program) if r[0] in products)
     assert metrics.mac_count(program) == expected
     assert f"AIC HMX MAC estimate: {expected}\n" in metrics.metrics_text(program)
 
 
-@given(program=programs())
-def test_fill_is_a_share_and_full_blocks_are_full(program: Program) -> None:
-    for fill in advice.hmx_fill(program):
-        assert fill is None or 0 < fill <= 1
+def with_macs(program: Program, macs: int) -> Program:
+    return replace(program, layers=(replace(program.layers[0], macs=macs),))
 
 
 @pytest.mark.parametrize(
-    ("rows_", "inputs", "outputs", "fill"),
-    [(32, 64, 96, 1.0), (1, 32, 32, 1 / 32), (33, 32, 32, 33 / 64), (32, 3, 16, 3 / 64)],
+    ("kind", "work", "asked", "fill"),
+    [
+        (TaskKind.MATMUL, (32, 64, 96, 1), 32 * 64 * 96, 1.0),
+        (TaskKind.MATMUL, (1, 32, 32, 1), 32 * 32, 1 / 32),
+        (TaskKind.MATMUL, (33, 32, 32, 1), 33 * 32 * 32, 33 / 64),
+        (TaskKind.MATMUL, (32, 3, 16, 1), 32 * 3 * 16, 3 / 64),
+        # A depthwise 3 x 3 convolution of 32 channels: one of 32 products in a block is its own.
+        (TaskKind.MATMUL, (64, 32, 32, 9), 64 * 32 * 9, 1 / 32),
+        (TaskKind.MATMUL_INT8, (32, 32, 32, 1), 32**3, 0.5),
+    ],
 )
-def test_fill_of_one_product(rows_: int, inputs: int, outputs: int, fill: float) -> None:
+def test_fill_of_one_product(
+    kind: TaskKind, work: tuple[int, ...], asked: int, fill: float
+) -> None:
     builder = ProgramBuilder()
-    builder.matmul(rows_, inputs, outputs)
-    assert advice.hmx_fill(builder.build()) == pytest.approx((fill,))
+    builder.add(kind, work)
+    program = with_macs(builder.build(), asked)
+    assert advice.hmx_fill(program) == pytest.approx((fill,))
+    low = [text for text in advice.warnings(program) if "HMX blocks" in text]
+    assert len(low) == (fill < 0.5)
 
 
-def test_int8_blocks_have_twice_the_rows() -> None:
+def test_a_layer_without_products_has_no_fill() -> None:
     builder = ProgramBuilder()
-    builder.add(TaskKind.MATMUL_INT8, (32, 32, 32, 1))
-    assert advice.hmx_fill(builder.build()) == (0.5,)
+    builder.read(1)
+    assert advice.hmx_fill(builder.build()) == (None,)
+
+
+def test_what_warnings_say() -> None:
+    """Streamed weights that both cores read, activations that spill, a core that idles."""
+    builder = ProgramBuilder(num_cores=2)
+    for core in range(2):
+        builder.read(1 << 20, (), core)
+    builder.matmul(32, 32, 32)
+    program = builder.build()
+    layer = replace(
+        program.layers[0], macs=32**3, weight_bytes=1 << 20, spill_bytes=1 << 19, split="rows 1"
+    )
+    options = replace(program.options, multicast_weights=False)
+    program = replace(
+        program, layers=(layer,), options=options, chosen=(("weights", "streamed"),)
+    )
+    assert [text.partition("; ")[0] for text in advice.warnings(program)] == [
+        "weights do not stay in VTCM: 2.00 MiB of constants come from DDR with each inference",
+        "1.00 MiB of weights are read 2.0 times",
+        "all (All): 0.50 MiB of activations move to or from DDR for want of VTCM",
+        "all (All): runs on 1 of 2 cores (rows 1)",
+    ]
 
 
 def test_barriers_are_per_core_only_where_all_meet() -> None:
