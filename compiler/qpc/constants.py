@@ -123,12 +123,19 @@ def _append(image: ConstantImage, constant: Constant, exact: bool) -> int:
 
 
 def _exact_floats(graph: Graph) -> frozenset[str]:
-    """Names of the scales of quantised operators."""
-    return frozenset(name for node in graph.nodes if _quantises(node) for name in node.inputs)
+    """Names of what may be the scale of a quantised operator."""
+    return frozenset(
+        name for node in graph.nodes if _quantises(node, graph) for name in node.inputs
+    )
 
 
-def _quantises(node: Node) -> bool:
-    return "quantize" in node.op.lower() or node.op.startswith("QLinear")
+def _quantises(node: Node, graph: Graph) -> bool:
+    """Whether floats beside its operands are scales: it quantises, or reads 8-bit numbers."""
+    if "quantize" in node.op.lower():
+        return True
+    return any(
+        graph.types[name].dtype in (DType.INT8, DType.UINT8) for name in node.inputs if name
+    )
 
 
 def _stored_dtype(constant: Constant, exact: bool) -> DType:

@@ -137,10 +137,12 @@ def test_constants_are_stored_once_in_the_width_of_the_device(tmp_path: Path) ->
     assert found.constants["a"] is found.constants["b"]
 
 
-def test_scales_of_quantised_operators_stay_exact(tmp_path: Path) -> None:
+@pytest.mark.parametrize("op", ["DequantizeLinear", "QuantizeLinear", "MatMul"])
+def test_scales_of_quantised_operators_stay_exact(tmp_path: Path, op: str) -> None:
     scales = np.linspace(1e-9, 0.3, 40, dtype=np.float32)
-    node = Node("q", "DequantizeLinear", "", 17, ("x", "s"), ("y",))
-    found = written(graph_of({"s": scales}, node), tmp_path)
+    weights = np.ones((40, 40), np.int8 if op == "MatMul" else np.float32)
+    node = Node("q", op, "", 17, ("w", "s", ""), ("y",))
+    found = written(graph_of({"w": weights, "s": scales}, node), tmp_path)
     assert_same_value(value_of(found.constants["s"]), scales)
 
 
@@ -303,6 +305,19 @@ def test_a_damaged_file_is_refused_or_gives_the_same(
     assert_same_graph(found, graph)
     for name, value in constant_values(graph).items():
         assert_same_value(values[name], value)
+
+
+def test_a_damaged_weight_is_noticed_when_it_is_loaded(sample: Path, tmp_path: Path) -> None:
+    weights = open_container(sample).entries["constants.bin"]
+    content = bytearray(sample.read_bytes())
+    for at in (weights.start, weights.start + weights.size - 1):
+        content[at] ^= 1
+        bad = tmp_path / f"{at}.bin"
+        bad.write_bytes(content)
+        content[at] ^= 1
+        (constant,) = qpc.read_graph(bad).constants.values()
+        with pytest.raises(QpcError, match=r"constants\.bin are damaged"):
+            constant.load()
 
 
 @given(JSON, st.data())

@@ -16,7 +16,13 @@ from compiler.errors import QpcError
 from compiler.options import CompileOptions, Precision
 from compiler.program import Layer, Program
 from compiler.qpc import payload
-from tests.compiler.qpc.samples import JSON, assert_same_program, forge, full_programs
+from tests.compiler.qpc.samples import (
+    JSON,
+    assert_same_program,
+    equivalent_of_the_minimal_network,
+    forge,
+    full_programs,
+)
 from tests.oracles.programs import programs
 
 HEAD_AT = 16
@@ -141,3 +147,33 @@ def test_a_container_of_others_is_told(tmp_path: Path) -> None:
         qpc.read_graph(tmp_path)
     with pytest.raises(QpcError, match="cannot read"):
         qpc.read(tmp_path / "missing")
+
+
+def forged(program: Program, **changes: Any) -> bytes:
+    head, body = payload.unseal(qpc.encode(program), "program")
+    head["program"].update(changes)
+    return resealed(payload.seal(head) + bytes(body))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("model_name", 5, "int found where str belongs"),
+        ("double_buffered_inputs", 1, "int found where bool belongs"),
+        ("memory", [1, 2, True], "bool found where int belongs"),
+        ("memory", [1, 2], "a MemoryUse is no list of 3"),
+        ("inputs", {"a": 1}, "dict found where a list belongs"),
+        ("sku", "new", "'new' is not a valid Sku"),
+    ],
+)
+def test_a_value_of_another_type_is_told(field: str, value: Any, said: str) -> None:
+    with pytest.raises(QpcError, match=said):
+        qpc.decode(forged(equivalent_of_the_minimal_network(), **{field: value}))
+
+
+def test_columns_that_pass_the_end_are_told() -> None:
+    head, body = payload.unseal(qpc.encode(equivalent_of_the_minimal_network()), "program")
+    for length in (1, 2**40, -1):
+        head["lengths"][-1] = length
+        with pytest.raises(QpcError, match="passes the end"):
+            qpc.decode(resealed(payload.seal(head) + bytes(body)))
