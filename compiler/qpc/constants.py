@@ -1,6 +1,7 @@
 """constants.bin: each constant of a graph once, as the device stores it.
 
-Floats are fp16, integers have at most 32 bits where their values allow it. Two kinds of constants
+Floats are fp16, finite ones clipped to its range; integers have at most 32 bits where their
+values allow it. Two kinds of constants
 keep what they have: quantisation scales stay float32, because they are factors of integer work
 and no activations; tiny ones (`INLINE_ELEMENTS`) are immediates of the program and lie, exact,
 with the graph. Values pass through memory one constant at a time.
@@ -164,26 +165,37 @@ def _pieces(constant: Constant) -> Iterator[Array]:
 def _stored_chunks(constant: Constant, stored: DType) -> Iterator[bytes]:
     """The values in row-major order, converted piece by piece."""
     dtype = numpy_dtype(stored)
-    # A weight beyond fp16 is infinite on the device, too.
-    with np.errstate(over="ignore"):
-        for piece in _pieces(constant):
-            yield from _converted(piece, dtype)
+    for piece in _pieces(constant):
+        for flat in _flat(piece):
+            yield _narrowed(flat, dtype).tobytes()
 
 
-def _converted(values: Array, dtype: np.dtype[Any]) -> Iterator[bytes]:
+def _flat(values: Array) -> Iterator[Array]:
+    """Pieces of an array in row-major order, whatever its strides, without a copy of the whole."""
     pieces = np.nditer(
         values,
         flags=["external_loop", "buffered", "zerosize_ok"],
         op_flags=["readonly"],
-        op_dtypes=dtype,
         order="C",
-        casting="unsafe",
         buffersize=_CHUNK_ELEMENTS,
     )
     for piece in map(np.asarray, pieces):
-        # What needs no conversion comes in one piece.
+        # What lies in a row already comes in one piece.
         for start in range(0, len(piece), _CHUNK_ELEMENTS):
-            yield piece[start : start + _CHUNK_ELEMENTS].tobytes()
+            yield piece[start : start + _CHUNK_ELEMENTS]
+
+
+def _narrowed(values: Array, dtype: np.dtype[Any]) -> Array:
+    """In the stored type; finite values beyond its range become its largest."""
+    if values.dtype.name == DType.BFLOAT16.value:
+        values = values.astype(np.float32)
+    try:
+        with np.errstate(over="raise"):
+            return values.astype(dtype)
+    except FloatingPointError:
+        largest = np.finfo(dtype).max
+        inside = np.clip(values, -largest, largest)
+        return np.where(np.isfinite(values), inside, values).astype(dtype)
 
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:

@@ -13,13 +13,17 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
 from compiler import qpc
+from compiler.driver import OnnxCompiler
 from compiler.errors import ModelFileError, QpcError
+from compiler.execute.run import execute
 from compiler.frontend import bind, load_model
 from compiler.ir.dtypes import DType
 from compiler.ir.graph import Constant, Graph, Node, TensorType, value_of
+from compiler.options import CompileOptions
 from compiler.program import Program
 from compiler.qpc import payload
 from compiler.qpc.container import open_container
+from compiler.target import Sku, device
 from tests.compiler.passes.sketch import Sketch
 from tests.compiler.qpc.samples import (
     JSON,
@@ -77,7 +81,8 @@ FLOATS = arrays.array_shapes(min_dims=1, max_dims=3, max_side=9)
     arrays.arrays(
         st.sampled_from([np.float32, np.float64]),
         FLOATS,
-        elements=st.floats(width=16, allow_nan=False) | st.sampled_from([1e-9, 7e4, -1e30]),
+        elements=st.floats(width=16, allow_nan=False)
+        | st.sampled_from([1e-9, 7e4, -1e30, np.inf]),
     ),
     st.booleans(),
 )
@@ -87,8 +92,8 @@ def test_floats_are_rounded_to_fp16_but_for_the_tiny(
 ) -> None:
     array = array.T if transposed else array
     found = value_of(written(graph_of({"w": array}), tmp_path).constants["w"])
-    with np.errstate(over="ignore"):
-        expected = array if array.size <= 16 else array.astype(np.float16).astype(array.dtype)
+    clipped = np.clip(array, -65504, 65504).astype(np.float16).astype(array.dtype)
+    expected = array if array.size <= 16 else np.where(np.isinf(array), array, clipped)
     assert found.dtype == array.dtype
     assert found.tolist() == expected.tolist()
 
@@ -259,6 +264,27 @@ def test_weights_beside_a_model_go_into_its_container(tmp_path: Path) -> None:
     for name, value in values.items():
         rounded = value.astype(np.float16).astype(value.dtype) if name in large else value
         assert_same_value(found[name], rounded)
+
+
+@pytest.mark.parametrize("name", ["plain_cnn", "fp16_range", "conv_kinds", "einsum"])
+def test_what_is_read_back_is_executed_to_the_same_values(tmp_path: Path, name: str) -> None:
+    compiler = OnnxCompiler()
+    model, options = FRONTEND_DATA / f"{name}.onnx", CompileOptions(num_cores=2)
+    program = compiler.compile(model, options, device(Sku.STD))
+    graph = compiler.graph(model, options)
+    rng = np.random.default_rng(0)
+    inputs = {
+        one.name: rng.integers(0, 2, one.shape).astype(one.dtype.value)
+        if not one.dtype.is_float
+        else rng.standard_normal(one.shape).astype(one.dtype.value)
+        for one in program.inputs
+    }
+    expected = execute(program, graph, inputs)
+    qpc.write(program, tmp_path, graph)
+    found = execute(qpc.read(tmp_path), qpc.read_graph(tmp_path), inputs)
+    assert list(found) == list(expected)
+    for output, values in expected.items():
+        assert_same_value(found[output], values)
 
 
 def test_a_file_that_cannot_be_finished_leaves_what_was_there(tmp_path: Path) -> None:
