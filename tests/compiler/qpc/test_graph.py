@@ -346,6 +346,29 @@ def test_a_damaged_weight_is_noticed_when_it_is_loaded(sample: Path, tmp_path: P
             constant.load()
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        (0, "str", "120 bytes hold a constant"),
+        (1, -128, "lies at -128, outside"),
+        (1, 1, "lies at 1, outside"),
+        (2, 2**50, "1125899906842624 bytes hold a constant of shape"),
+    ],
+)
+def test_a_place_that_contradicts_the_file_is_told(
+    sample: Path, tmp_path: Path, field: int, value: Any, said: str
+) -> None:
+    segments = qpc.unpack(sample.read_bytes())
+    head, _ = payload.unseal(segments["aic_configurator_graph"], "graph")
+    (place,) = head["constants"].values()
+    place[field] = value
+    segments["aic_configurator_graph"] = payload.seal(head)
+    bad = tmp_path / "bad.bin"
+    bad.write_bytes(qpc.pack(segments))
+    with pytest.raises(QpcError, match=said):
+        qpc.read_graph(bad)
+
+
 @given(JSON, st.data())
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_forged_graph_is_refused_or_read(
