@@ -47,7 +47,7 @@ def _tiles(group: Group, member: PlannedStep) -> str:
 
 
 def _exchanged(member: PlannedStep) -> str:
-    received = member.core_gather_bytes
+    received = member.core_gather_bytes()
     return f"a core receives {received / KIB:.0f} KiB of other cores' parts" if received else ""
 
 

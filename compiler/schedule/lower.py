@@ -23,7 +23,7 @@ from compiler.schedule.reads import Reads
 from compiler.schedule.residency import GroupMemory, Residency, core_shares
 from compiler.schedule.steps import BLOCK, Operand, StepKind
 from compiler.schedule.tiling import Tiling, piece
-from compiler.schedule.weights import Chunk, brings_each, plan_chunks
+from compiler.schedule.weights import Chunk, brings_each, kept_whole, plan_chunks
 
 _BUFFERS = 2
 """Tiles of a streamed tensor that are in VTCM at a time: one moves, one is worked on."""
@@ -189,7 +189,7 @@ class _Emitter:
         layer = self.first_layer[index]
         for name in memory.reload:
             self._reload(layer, name)
-        barriers = self._exchanges(layer, group)
+        barriers = self._exchanges(layer, group, memory)
         units = tuple(group.units(core) for core in range(group.split.cores))
         for member in group.members:
             parts = [member.part(core) for core in range(group.split.cores)]
@@ -208,15 +208,20 @@ class _Emitter:
         made = [self.made[member.step.output.name].tiles for member in group.members]
         self.finished.append([[tiles[core][-1] for tiles in made] for core in last])
 
-    def _exchanges(self, layer: int, group: Group) -> dict[tuple[int, str], int]:
-        """The barrier behind which each exchanged operand is there, by member and tensor."""
+    def _exchanges(
+        self, layer: int, group: Group, memory: GroupMemory
+    ) -> dict[tuple[int, str], int]:
+        """The barrier behind which each exchanged operand is there, by member and tensor.
+
+        What streams in from DDR comes from there, whoever made it.
+        """
         return {
             (number, operand.tensor): self._exchange(
                 layer + number, operand.tensor, exchange.sent_bytes, exchange.receivers
             )
             for number, member in enumerate(group.members)
             for operand, exchange in zip(member.step.operands, member.exchanges, strict=True)
-            if exchange.sent_bytes
+            if exchange.sent_bytes and operand.tensor not in memory.stream_in
         }
 
     def _exchange(self, layer: int, tensor: str, sent_bytes: int, receivers: int) -> int:
@@ -242,7 +247,8 @@ class _Emitter:
             chunk = self.chunks[len(self.consumed)]
             if chunk.group != index or chunk.tile > tile:
                 break
-            if not (last_tile or brings_each(group, chunk.member)):
+            kept = kept_whole(group, self.residency.groups[index].free_bytes)
+            if not last_tile and (kept or not brings_each(group, chunk.member)):
                 break
             made = self.made[group.members[chunk.member].step.output.name]
             self.consumed.append({core: done[-1] for core, done in made.tiles.items()})
@@ -323,7 +329,7 @@ class _Emitter:
                 else self._ready(member, operand, core, region)
                 for operand in member.step.operands
             ]
-            key = (index, number, tile if brings_each(group, number) else 0)
+            key = (index, number, self._chunk_tile(index, group, number, tile))
             if key in self.loaded:
                 after.append(self.loaded[key][core])
             after += self._fetch(layer, group, member, core, tile)
@@ -333,6 +339,13 @@ class _Emitter:
             self.columns.makes(done, region)
             self.made[member.step.output.name].tiles[core].append(done)
             self._leave(layer, group, member, memory, core, (first, pieces), done)
+
+    def _chunk_tile(self, index: int, group: Group, number: int, tile: int) -> int:
+        """The tile with which a member's weights for this tile were brought."""
+        if not brings_each(group, number):
+            return 0
+        kept = kept_whole(group, self.residency.groups[index].free_bytes)
+        return tile % group.tiling.channels if kept else tile
 
     def _room_of(self, group: int, core: int) -> list[int]:
         """The tasks that are the last on a core to use the room of a group."""
@@ -377,15 +390,20 @@ class _Emitter:
     def _stream_in(
         self, index: int, group: Group, memory: GroupMemory, core: int, tile: int
     ) -> dict[str, int]:
-        """Reads of this tile's rows of the inputs that only pass through."""
+        """Reads of this tile's rows of the inputs that only pass through.
+
+        Where they are of other cores' making, all of it must have been written before.
+        """
         row, column = divmod(tile, group.tiling.channels)
         if column != 0 and memory.stream_in:
             return {}
         reads = {}
         for name in memory.stream_in:
-            size = piece(self.share[name], group.tiling.rows, row)
-            source = self.written.get(name, {}).get(core, -1)
-            after = [source, self._room(group, core)]
+            received = group.received_bytes(name)
+            size = piece(max(self.share[name], received), group.tiling.rows, row)
+            written = self.written.get(name, {})
+            sources = list(written.values()) if received else [written.get(core, -1)]
+            after = [*sources, self._room(group, core)]
             reads[name] = self._read(self.first_layer[index], core, size, after, 1)
             self._count_spill(self.first_layer[index], size)
         return reads

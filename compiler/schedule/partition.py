@@ -48,6 +48,14 @@ class Split:
         units = self.samples or total
         return -(-total * -(-units // self.rows) // max(units, 1))
 
+    def samples_on(self, core: int) -> int:
+        """Whole samples that a core has; 1 where lines are dealt out."""
+        if not self.samples:
+            return 1
+        group = core // self.channels
+        units = self.samples
+        return max(1, units * (group + 1) // self.rows - units * group // self.rows)
+
     def core_part(self, total: int, core: int) -> int:
         """What one core has of `total`."""
         group, channel = divmod(core, self.channels)

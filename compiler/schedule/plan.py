@@ -8,7 +8,9 @@ on the one before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import gcd
 
 from compiler.schedule.exchange import Exchange, exchange_for
 from compiler.schedule.extent import Region
@@ -16,7 +18,14 @@ from compiler.schedule.geometry import common_units, held, tile
 from compiler.schedule.partition import Cluster, Split, choose_split
 from compiler.schedule.reads import Reads
 from compiler.schedule.steps import Operand, Step, StepKind
-from compiler.schedule.tiling import Tiling, tile_matrix, tile_vector, vector_stride
+from compiler.schedule.tiling import (
+    TILE_BYTES,
+    WEIGHT_TILE_BYTES,
+    Tiling,
+    tile_matrix,
+    tile_vector,
+    vector_stride,
+)
 
 DEFAULT_OLS = 2
 """What an unset ols means here: the vendor's own searches end at 2 or 3 almost everywhere
@@ -55,23 +64,33 @@ class PlannedStep:
         """Whether the step's constants are too large to stay in VTCM without being counted."""
         return self.step.weight_bytes > SMALL_CONSTANT_BYTES
 
-    @property
-    def core_gather_bytes(self) -> int:
-        """Bytes that a core receives from others and keeps while the step runs."""
-        return sum(exchange.received_bytes for exchange in self.exchanges)
+    def core_gather_bytes(self, besides: frozenset[str] = frozenset()) -> int:
+        """Bytes that a core receives from others and keeps while the step runs.
+
+        Tensors in `besides` come by way of DDR.
+        """
+        pairs = zip(self.step.operands, self.exchanges, strict=True)
+        return sum(e.received_bytes for operand, e in pairs if operand.tensor not in besides)
+
+    def received_bytes(self, tensor: str) -> int:
+        """Bytes of one operand that a core receives from others."""
+        pairs = zip(self.step.operands, self.exchanges, strict=True)
+        return max((e.received_bytes for o, e in pairs if o.tensor == tensor), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """Steps that run tile by tile; `internal` are the tensors that no other group reads.
 
-    The vector steps behind a product take `stride` of its tiles at a time.
+    The vector steps behind a product take `stride` of its tiles at a time. `by_sample`: a member
+    moves things about within a sample, so that no tile may end within one.
     """
 
     members: tuple[PlannedStep, ...]
     tiling: Tiling
     internal: frozenset[str]
     stride: int = 1
+    by_sample: bool = False
 
     @property
     def name(self) -> str:
@@ -89,12 +108,16 @@ class Group:
         return self.members[0].split
 
     def units(self, core: int) -> int:
-        """Into how many pieces the rows of all members' parts divide on a core."""
-        return common_units([member.part(core) for member in self.members])
+        """Between how many equal pieces the rows of all members' parts may be cut on a core."""
+        return _units(self.members, core, self.by_sample)
 
     def stride_of(self, number: int) -> int:
         """How many tiles a member takes at a time."""
         return 1 if self.members[number].step.matrix is not None else self.stride
+
+    def received_bytes(self, tensor: str) -> int:
+        """Bytes of a tensor that a core of the group receives from others."""
+        return max(member.received_bytes(tensor) for member in self.members)
 
     def external(self) -> frozenset[str]:
         """Tensors that other groups made."""
@@ -139,9 +162,16 @@ class Group:
         return -(-member.core_weight_bytes // pieces)
 
     def streamed(self, row_tiles: int) -> Group:
-        """The group with its rows cut into at least so many tiles."""
+        """The group with its rows cut into at least so many tiles.
+
+        Channels are then cut no finer than the pieces of weights demand.
+        """
         rows = max(self.tiling.rows, row_tiles)
-        return replace(self, tiling=Tiling(rows, self.tiling.channels), stride=1)
+        channels = -(-self.tiling.channels * self.tiling.rows // rows)
+        if self.tiling.channels > 1:
+            least = -(-self.members[0].core_weight_bytes // WEIGHT_TILE_BYTES)
+            channels = max(channels, min(self.tiling.channels, max(least, 2)))
+        return replace(self, tiling=Tiling(rows, channels), stride=1)
 
 
 def plan_groups(
@@ -158,11 +188,11 @@ def plan_groups(
     while start < len(planned):
         before = groups[-1].tiling if groups else None
         tiling = _tiling(planned[start], before, ols or DEFAULT_OLS)
-        end = _group_end(planned, start, tiling, reads)
+        end, by_sample = _group_end(planned, start, tiling, reads)
         members = tuple(planned[start:end])
         internal = _internal(members, start, end, readers)
         stride = _stride(members, tiling, ols or DEFAULT_OLS)
-        groups.append(Group(members, tiling, internal, stride))
+        groups.append(Group(members, tiling, internal, stride, by_sample))
         start = end
     return tuple(groups)
 
@@ -191,48 +221,83 @@ def _tiling(plan: PlannedStep, before: Tiling | None, ols: int) -> Tiling:
     return tile_vector(step, plan.split, before, ols)
 
 
-def _group_end(planned: list[PlannedStep], start: int, tiling: Tiling, reads: Reads) -> int:
-    """The first step after `start` that cannot run tile by tile with those before it."""
-    made = {planned[start].step.output.name: planned[start]}
-    end = start + 1
-    while end < len(planned) and _joins(planned[end], made, tiling, reads):
-        made[planned[end].step.output.name] = planned[end]
+def _group_end(
+    planned: list[PlannedStep], start: int, tiling: Tiling, reads: Reads
+) -> tuple[int, bool]:
+    """The first step that cannot run tile by tile with those from `start` on; by sample or not."""
+    end, by_sample = start + 1, False
+    while end < len(planned) and _may_join(planned[end], planned[start:end]):
+        members = planned[start : end + 1]
+        found = next(
+            (by for by in (by_sample, True) if _in_tiles(members, tiling, reads, by)), None
+        )
+        if found is None:
+            break
+        by_sample = found
         end += 1
-    return end
+    return end, by_sample
 
 
-def _joins(
-    plan: PlannedStep, made: dict[str, PlannedStep], tiling: Tiling, reads: Reads
-) -> bool:
-    first = next(iter(made.values()))
-    if plan.step.kind is not StepKind.VECTOR or plan.split != first.split:
+def _may_join(plan: PlannedStep, before: Sequence[PlannedStep]) -> bool:
+    if plan.step.kind is not StepKind.VECTOR or plan.split != before[0].split:
         return False
     if any(exchange.sent_bytes for exchange in plan.exchanges) or plan.step.table_bytes:
         return False
-    inside = [operand for operand in plan.step.operands if operand.tensor in made]
-    return bool(inside) and all(
-        _stays_in_tile(plan, operand, made, tiling, reads) for operand in inside
+    made = {member.step.output.name for member in before}
+    return any(operand.tensor in made for operand in plan.step.operands)
+
+
+def _units(members: Sequence[PlannedStep], core: int, by_sample: bool) -> int:
+    units = common_units([member.part(core) for member in members])
+    return gcd(units, members[0].split.samples_on(core)) if by_sample else units
+
+
+def _in_tiles(
+    members: Sequence[PlannedStep], tiling: Tiling, reads: Reads, by_sample: bool
+) -> bool:
+    """Whether the last member stays within the tiles of the others, however fine they are cut."""
+    units = _units(members, 0, by_sample)
+    if units > 1 and any(-(-m.core_output_bytes // units) > TILE_BYTES for m in members):
+        return False
+    made = {member.step.output.name: member for member in members[:-1]}
+    cores = sorted({0, members[0].split.cores - 1})
+    cuts = [_Cut(core, _units(members, core, by_sample), tiling) for core in cores]
+    return all(
+        _stays(members[-1], operand, made[operand.tensor], finest, reads)
+        for operand in members[-1].step.operands
+        for finest in cuts
+        if operand.tensor in made
     )
 
 
-def _stays_in_tile(
-    plan: PlannedStep,
-    operand: Operand,
-    made: dict[str, PlannedStep],
-    tiling: Tiling,
-    reads: Reads,
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """The finest tiles that a group may be cut into on a core."""
+
+    core: int
+    units: int
+    tiling: Tiling
+
+    def tile(self, part: Region, index: int) -> Region:
+        return tile(part, Tiling(self.units, self.tiling.channels), self.units, index)
+
+    def probes(self) -> list[int]:
+        """Tiles that stand for all: the first, one inside, the middle and the last."""
+        count = self.units * self.tiling.channels
+        return sorted({0, 1 % count, count // 2, count - 1})
+
+
+def _stays(
+    plan: PlannedStep, operand: Operand, maker: PlannedStep, finest: _Cut, reads: Reads
 ) -> bool:
     """Whether a tile of the step needs no more of an operand than the tile of the same number."""
-    maker = made[operand.tensor]
     if operand.local and maker.step.output.extent == plan.step.output.extent:
         return True
-    for core in sorted({0, plan.split.cores - 1}):
-        units = common_units([member.part(core) for member in (*made.values(), plan)])
-        for index in range(tiling.count):
-            target = tile(plan.part(core), tiling, units, index)
-            wanted, _ = reads.needed(plan.step, operand, maker.step.output, target)
-            if not wanted.within(tile(maker.part(core), tiling, units, index)):
-                return False
+    for index in finest.probes():
+        target = finest.tile(plan.part(finest.core), index)
+        wanted, _ = reads.needed(plan.step, operand, maker.step.output, target)
+        if not wanted.within(finest.tile(maker.part(finest.core), index)):
+            return False
     return True
 
 

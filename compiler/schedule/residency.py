@@ -234,7 +234,7 @@ class _Planner:
 
     def _needed(self, index: int, group: Group, streamed: frozenset[str]) -> int:
         """Bytes that are in VTCM while the group runs, with the least room for its weights."""
-        gathered = sum(member.core_gather_bytes for member in group.members)
+        gathered = sum(member.core_gather_bytes(streamed) for member in group.members)
         own = gathered + group.tile_peak_bytes() + self._ring(group)
         own += self._passing_bytes(group, streamed) - self._overlaid_bytes(index, group, streamed)
         return self._used() + self._reserved_bytes(index) + own
@@ -291,9 +291,10 @@ class _Planner:
         while not self._fits(index, group, streamed):
             if not self.spilling:
                 return None
-            whole = [n for n in touched - streamed if self.share[n] > MIN_TILE_BYTES]
+            room = {n: self.share[n] + group.received_bytes(n) for n in touched - streamed}
+            whole = [name for name, size in room.items() if size > MIN_TILE_BYTES]
             if whole:
-                largest = max(whole, key=lambda name: (self.share[name], name))
+                largest = max(whole, key=lambda name: (room[name], name))
                 streamed |= {largest}
                 self.resident.discard(largest)
                 self._put_in_ddr(largest)
@@ -315,7 +316,8 @@ class _Planner:
 
     def _row_tiles(self, group: Group, name: str) -> int:
         """Row tiles that make one tile of a tensor small; an output comes in all tiles."""
-        tiles = -(-self.share[name] // self.limits.stream_bytes)
+        size = max(self.share[name], group.received_bytes(name))
+        tiles = -(-size // self.limits.stream_bytes)
         return tiles if name in group.external() else -(-tiles // group.tiling.channels)
 
     def _passing_bytes(self, group: Group, streamed: frozenset[str]) -> int:
@@ -328,7 +330,8 @@ class _Planner:
         for name in streamed:
             tiles = group.tiling.rows if name in read else group.tiling.count
             whole = whole_name(name)
-            largest[whole] = max(largest.get(whole, 0), -(-self.share[name] // tiles))
+            size = max(self.share[name], group.received_bytes(name))
+            largest[whole] = max(largest.get(whole, 0), -(-size // tiles))
         return sum(2 * tile_bytes for tile_bytes in largest.values())
 
     def _too_big(self, index: int, group: Group, streamed: frozenset[str]) -> DoesNotFitError:

@@ -47,7 +47,7 @@ def prepare(graph: Graph) -> Prepared:
         reads,
         tuple(_binding(graph, name) for name in graph.inputs),
         tuple(_binding(graph, name) for name in graph.outputs),
-        sum(stored_bytes(constant.type) for constant in graph.constants.values()),
+        _constants_bytes(graph),
     )
 
 
@@ -105,6 +105,11 @@ def _stage(
     groups, residency = plan_batches(steps, reads, cluster, options.ols, limits, depth_first)
     streamed = with_streaming(groups, residency)
     return residency, lower(streamed, residency, reads, cluster)
+
+
+def _constants_bytes(graph: Graph) -> int:
+    """Bytes of all constants as stored; what several names share counts once."""
+    return sum({id(c.load): stored_bytes(c.type) for c in graph.constants.values()}.values())
 
 
 def _binding(graph: Graph, name: str) -> Binding:

@@ -32,8 +32,12 @@ def plan_chunks(groups: tuple[Group, ...], residency: Residency) -> tuple[Chunk,
     """All pieces that are read during an inference, in the order of their use."""
     if residency.weights_resident:
         return ()
-    wanted = [chunk for index, group in enumerate(groups) for chunk in _chunks_of(index, group)]
     free = [memory.free_bytes for memory in residency.groups]
+    wanted = [
+        chunk
+        for index, group in enumerate(groups)
+        for chunk in _chunks_of(index, group, kept_whole(group, free[index]))
+    ]
     chunks: list[Chunk] = []
     oldest, in_ring = 0, 0
     for number, (group, member, tile, size) in enumerate(wanted):
@@ -45,14 +49,22 @@ def plan_chunks(groups: tuple[Group, ...], residency: Residency) -> tuple[Chunk,
     return tuple(chunks)
 
 
-def _chunks_of(index: int, group: Group) -> list[tuple[int, int, int, int]]:
+def kept_whole(group: Group, free_bytes: int) -> bool:
+    """Whether the pieces that a group's first row of tiles brings stay for the rows after it."""
+    streamed = [member for member in group.members if member.streams_weights]
+    total = sum(member.core_weight_bytes for member in streamed)
+    return group.tiling.rows > 1 and group.tiling.channels > 1 and total <= free_bytes
+
+
+def _chunks_of(index: int, group: Group, kept: bool) -> list[tuple[int, int, int, int]]:
     """(group, member, tile, bytes) of each tile that brings weights, in the order of use.
 
     Each tile brings its own where tiles follow the channels; else all share the first one's.
     """
+    tiles = group.tiling.channels if kept else group.tiling.count
     return [
         (index, number, tile, _chunk_bytes(group, number, tile))
-        for tile in range(group.tiling.count)
+        for tile in range(tiles)
         for number, member in enumerate(group.members)
         if member.streams_weights and (tile == 0 or brings_each(group, number))
     ]

@@ -170,13 +170,13 @@ def _batch_norm(work: Work) -> Array | None:
 
 
 def _cumsum(work: Work) -> Array:
-    axis = int(work.all_of(1).reshape(-1)[0])
-    value = work.all_of(0)
+    axis = int(work.all_of(1).reshape(-1)[0]) % len(work.box)
+    value = work.operand(0)
     value = np.flip(value, axis) if work.node.int("reverse", 0) else value
     total = np.cumsum(value, axis=axis, dtype=value.dtype)
     total = total - value if work.node.int("exclusive", 0) else total
     total = np.flip(total, axis) if work.node.int("reverse", 0) else total
-    return total[tuple(slice(*ends) for ends in work.box)]
+    return _cut(work, total, (axis,))
 
 
 def _lrn(work: Work) -> Array:
