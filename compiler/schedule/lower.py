@@ -7,21 +7,20 @@ engine completes in order, one dependency on the last task of a run of tasks sta
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from compiler.program import Layer, TaskKind, Tasks, Tiles
 from compiler.schedule.explain import why
 from compiler.schedule.extent import Region
-from compiler.schedule.geometry import last_tile
-from compiler.schedule.geometry import tile as tile_of
+from compiler.schedule.lanes import Cut, Lane, Source, lane_of, waits_of
 from compiler.schedule.names import whole_name
 from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import Group, PlannedStep
 from compiler.schedule.reads import Reads
 from compiler.schedule.residency import GroupMemory, Residency, core_shares
-from compiler.schedule.steps import BLOCK, Operand, StepKind
+from compiler.schedule.steps import Operand, Step, StepKind
 from compiler.schedule.tiling import Tiling, piece
 from compiler.schedule.weights import Chunk, brings_each, kept_whole, plan_chunks
 
@@ -103,18 +102,33 @@ class _Columns:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """Where a tensor's tiles come from: per core the tasks that each complete `stride` of them."""
+    """Where a tensor comes from: per core its lane, and the tasks that complete its turns."""
 
     member: PlannedStep
-    tiling: Tiling
-    units: tuple[int, ...]
-    stride: int
+    lanes: tuple[Lane, ...]
     tiles: dict[int, list[int]]
 
     def last(self, core: int) -> int:
         """The task after which `core` has its whole part; any core's where it made none."""
         own = self.tiles.get(core)
         return own[-1] if own else max(tiles[-1] for tiles in self.tiles.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A member while its group is emitted.
+
+    `waits` are, per core and operand, a task, or which turn of the operand each turn awaits;
+    operands in `streamed` come from DDR tile by tile.
+    """
+
+    layer: int
+    step: Step
+    lanes: tuple[Lane, ...]
+    tiles: dict[int, list[int]]
+    waits: tuple[tuple[int | tuple[int, ...], ...], ...]
+    sources: tuple[_Made, ...]
+    streamed: tuple[str, ...]
 
 
 class _Emitter:
@@ -139,14 +153,16 @@ class _Emitter:
         self.written: dict[str, dict[int, int]] = {}
         self.gathered: dict[tuple[str, int, int], int] = {}
         self.share = core_shares(groups)
+        self.kept = tuple(
+            kept_whole(group, memory.free_bytes)
+            for group, memory in zip(groups, residency.groups, strict=True)
+        )
         self.next_chunk = 0
         self.consumed: list[dict[int, int]] = []
         self.loaded: dict[tuple[int, int, int], dict[int, int]] = {}
         self.spilled: dict[int, int] = {}
         self.previous: dict[int, int] = {}
         self.finished: list[list[list[int]]] = []
-        self.parts: dict[str, list[Region]] = {}
-        self.waits: dict[tuple[object, ...], int] = {}
         self.first_layer = [0]
         for group in groups:
             self.first_layer.append(self.first_layer[-1] + len(group.members))
@@ -190,23 +206,58 @@ class _Emitter:
         for name in memory.reload:
             self._reload(layer, name)
         barriers = self._exchanges(layer, group, memory)
-        units = tuple(group.units(core) for core in range(group.split.cores))
-        for member in group.members:
-            parts = [member.part(core) for core in range(group.split.cores)]
-            self.parts[member.step.output.name] = parts
-        for number, member in enumerate(group.members):
-            tiles: dict[int, list[int]] = {core: [] for core in range(group.split.cores)}
-            self.made[member.step.output.name] = _Made(
-                member, group.tiling, units, group.stride_of(number), tiles
-            )
+        cores = range(group.split.cores)
+        units = [group.units(core) for core in cores]
+        members = [
+            self._member(layer + number, group, number, units, barriers, memory)
+            for number in range(len(group.members))
+        ]
         for tile in range(group.tiling.count):
-            for core in range(group.split.cores):
-                self._tile(index, group, memory, core, tile, barriers)
+            for core in cores:
+                self._tile(index, members, memory, core, tile)
             self._consume(index, tile)
-        last = self.made[group.members[-1].step.output.name].tiles
-        self.previous = {core: done[-1] for core, done in last.items()}
-        made = [self.made[member.step.output.name].tiles for member in group.members]
-        self.finished.append([[tiles[core][-1] for tiles in made] for core in last])
+        self.previous = {core: members[-1].tiles[core][-1] for core in cores}
+        self.finished.append([[member.tiles[core][-1] for member in members] for core in cores])
+
+    def _member(
+        self,
+        layer: int,
+        group: Group,
+        number: int,
+        units: list[int],
+        barriers: dict[tuple[int, str], int],
+        memory: GroupMemory,
+    ) -> _Member:
+        member, cores = group.members[number], range(group.split.cores)
+        lanes = tuple(lane_of(group, number, core, units[core]) for core in cores)
+        tiles: dict[int, list[int]] = {core: [] for core in cores}
+        operands = [
+            operand for operand in member.step.operands if operand.tensor not in memory.stream_in
+        ]
+        waits = tuple(
+            tuple(
+                barriers[number, operand.tensor]
+                if (number, operand.tensor) in barriers
+                else self._waits(member, operand, lanes[core], core)
+                for operand in operands
+            )
+            for core in cores
+        )
+        sources = tuple(self.made[operand.tensor] for operand in operands)
+        self.made[member.step.output.name] = _Made(member, lanes, tiles)
+        names = {operand.tensor for operand in member.step.operands}
+        streamed = tuple(name for name in memory.stream_in if name in names)
+        return _Member(layer, member.step, lanes, tiles, waits, sources, streamed)
+
+    def _waits(
+        self, member: PlannedStep, operand: Operand, lane: Lane, core: int
+    ) -> int | tuple[int, ...]:
+        made = self.made[operand.tensor]
+        if core >= len(made.lanes):
+            return made.last(core)
+        own = made.lanes[core]
+        source = Source(made.member, own.part, own.cut)
+        return waits_of(self.reads, member, operand, lane, source)
 
     def _exchanges(
         self, layer: int, group: Group, memory: GroupMemory
@@ -247,8 +298,7 @@ class _Emitter:
             chunk = self.chunks[len(self.consumed)]
             if chunk.group != index or chunk.tile > tile:
                 break
-            kept = kept_whole(group, self.residency.groups[index].free_bytes)
-            if not last_tile and (kept or not brings_each(group, chunk.member)):
+            if not last_tile and (self.kept[index] or not brings_each(group, chunk.member)):
                 break
             made = self.made[group.members[chunk.member].step.output.name]
             self.consumed.append({core: done[-1] for core, done in made.tiles.items()})
@@ -301,91 +351,53 @@ class _Emitter:
             after = [written.get(core, -1), self.previous.get(core, -1)]
             tiles[core] = [self._read(layer, core, self.share[name], after, 1)]
             self._count_spill(layer, self.share[name])
-        self.made[name] = _Made(made.member, Tiling(1), made.units, 1, tiles)
+        whole = Cut(Tiling(1), 1, 1)
+        lanes = tuple(replace(lane, cut=whole) for lane in made.lanes)
+        self.made[name] = _Made(made.member, lanes, tiles)
 
     def _tile(
-        self,
-        index: int,
-        group: Group,
-        memory: GroupMemory,
-        core: int,
-        tile: int,
-        barriers: dict[tuple[int, str], int],
+        self, index: int, members: list[_Member], memory: GroupMemory, core: int, tile: int
     ) -> None:
+        """All that happens on a core at a tile: reads, then each member whose turn it is."""
+        group = self.groups[index]
         streams = self._stream_in(index, group, memory, core, tile)
-        for number, member in enumerate(group.members):
-            first, pieces = _taken(group, number, tile)
-            if not pieces:
+        for number, member in enumerate(members):
+            turn = len(member.tiles[core])
+            first, pieces = member.lanes[core].turns[turn]
+            if first + pieces - 1 > tile:
                 continue
-            layer = self.first_layer[index] + number
-            units = self.made[member.step.output.name].units[core]
-            part = self.parts[member.step.output.name][core]
-            region = tile_of(part, group.tiling, units, first, pieces)
-            after = [
-                barriers[number, operand.tensor]
-                if (number, operand.tensor) in barriers
-                else streams.get(operand.tensor, -1)
-                if operand.tensor in streams
-                else self._ready(member, operand, core, region)
-                for operand in member.step.operands
-            ]
+            after = self._awaited(member, core, turn)
+            after += [streams[name] for name in member.streamed if name in streams]
             key = (index, number, self._chunk_tile(index, group, number, tile))
             if key in self.loaded:
                 after.append(self.loaded[key][core])
-            after += self._fetch(layer, group, member, core, tile)
-            if first == 0 and memory.after >= 0:
+            after += self._fetch(member.layer, group, group.members[number], core, tile)
+            if turn == 0 and memory.after >= 0:
                 after += self._room_of(memory.after, core)
-            done = self._compute(layer, group, member, core, (first, pieces), after)
-            self.columns.makes(done, region)
-            self.made[member.step.output.name].tiles[core].append(done)
-            self._leave(layer, group, member, memory, core, (first, pieces), done)
+            done = self._compute(member, core, turn, after)
+            member.tiles[core].append(done)
+            self._leave(group, member, memory, core, (first, pieces), done)
+
+    def _awaited(self, member: _Member, core: int, turn: int) -> list[int]:
+        """The tasks after which the operands' parts for this turn are there."""
+        found = []
+        for wait, source in zip(member.waits[core], member.sources, strict=True):
+            if isinstance(wait, int):
+                found.append(wait)
+            elif wait[turn] >= 0:
+                found.append(source.tiles[core][wait[turn]])
+        return found
 
     def _chunk_tile(self, index: int, group: Group, number: int, tile: int) -> int:
         """The tile with which a member's weights for this tile were brought."""
         if not brings_each(group, number):
             return 0
-        kept = kept_whole(group, self.residency.groups[index].free_bytes)
-        return tile % group.tiling.channels if kept else tile
+        return tile % group.tiling.channels if self.kept[index] else tile
 
     def _room_of(self, group: int, core: int) -> list[int]:
         """The tasks that are the last on a core to use the room of a group."""
         finished = self.finished[group]
         return finished[core] if core < len(finished) else []
-
-    def _ready(self, member: PlannedStep, operand: Operand, core: int, region: Region) -> int:
-        """The task after which the part of the operand that `region` needs is there."""
-        made = self.made[operand.tensor]
-        own = made.tiles.get(core)
-        if not own:
-            return made.last(core)
-        if len(own) == 1:
-            return own[0]
-        last = self._last_tile(member, operand, made, core, region)
-        return own[last // made.stride] if last >= 0 else -1
-
-    def _last_tile(
-        self, member: PlannedStep, operand: Operand, made: _Made, core: int, region: Region
-    ) -> int:
-        """The last tile of the operand on this core that a region needs.
-
-        Cores with whole samples of their own ask the same as the first of them with as many.
-        """
-        source = made.member.step.output
-        part = self.parts[source.name][core]
-        own = self.parts[member.step.output.name][core]
-        key: tuple[object, ...] = ()
-        if member.step.samplewise and member.split.samples and made.member.split.samples:
-            rows = (region.row_start - own.row_start, region.row_end - own.row_start)
-            columns = (region.column_start, region.column_end)
-            sizes = (own.row_end - own.row_start, part.row_end - part.row_start)
-            key = (member.step.output.name, operand.index, source.name, rows, columns, sizes)
-            if key in self.waits:
-                return self.waits[key]
-        wanted, _ = self.reads.needed(member.step, operand, source, region)
-        last = last_tile(part, made.tiling, made.units[core], wanted)
-        if key:
-            self.waits[key] = last
-        return last
 
     def _stream_in(
         self, index: int, group: Group, memory: GroupMemory, core: int, tile: int
@@ -426,37 +438,24 @@ class _Emitter:
         activations = int(step.kind is StepKind.INPUT)
         return [self._read(layer, core, size, [self._room(group, core)], activations)]
 
-    def _compute(
-        self,
-        layer: int,
-        group: Group,
-        member: PlannedStep,
-        core: int,
-        taken: tuple[int, int],
-        after: list[int],
-    ) -> int:
-        if member.step.matrix is not None:
-            work = _matrix_piece(group, member, core, taken[0])
-            return self.columns.add(TaskKind.MATMUL, core, layer, work, after)
-        parts = [(vector.elements, int(vector.op)) for vector in member.step.vector] or [(0, 0)]
-        done = -1
-        for elements, op in parts:
-            share = piece(group.split.core_part(elements, core), group.tiling.count, *taken)
-            done = self.columns.add(TaskKind.VECTOR, core, layer, (share, op, 2, 0), after)
+    def _compute(self, member: _Member, core: int, turn: int, after: list[int]) -> int:
+        lane, done = member.lanes[core], -1
+        for kind, work in lane.works[turn]:
+            done = self.columns.add(kind, core, member.layer, work, after)
             after = [done]
+        self.columns.makes(done, lane.regions[turn])
         return done
 
     def _leave(
         self,
-        layer: int,
         group: Group,
-        member: PlannedStep,
+        member: _Member,
         memory: GroupMemory,
         core: int,
         taken: tuple[int, int],
         done: int,
     ) -> None:
-        name = member.step.output.name
+        name, layer = member.step.output.name, member.layer
         if member.step.kind is StepKind.OUTPUT:
             share = group.split.core_part(member.step.host_bytes, core)
             size = piece(share, group.tiling.count, *taken)
@@ -472,26 +471,3 @@ class _Emitter:
 
     def _count_spill(self, layer: int, size_bytes: int) -> None:
         self.spilled[layer] = self.spilled.get(layer, 0) + size_bytes
-
-
-def _taken(group: Group, number: int, tile: int) -> tuple[int, int]:
-    """The tiles that a member works on at this tile: the first, and how many (0: none yet)."""
-    if group.members[number].step.matrix is not None or group.stride == 1:
-        return tile, 1
-    within = tile % group.stride
-    if within < group.stride - 1 and tile < group.tiling.count - 1:
-        return tile, 0
-    return tile - within, within + 1
-
-
-def _matrix_piece(
-    group: Group, member: PlannedStep, core: int, tile: int
-) -> tuple[int, int, int, int]:
-    work = member.step.matrix
-    assert work is not None
-    part, channel = divmod(core, group.split.channels)
-    row, column = divmod(tile, group.tiling.channels)
-    rows = piece(group.split.part(work.rows, part), group.tiling.rows, row)
-    blocks = piece(-(-work.outputs // BLOCK), group.split.channels, channel)
-    outputs = BLOCK * piece(blocks, group.tiling.channels, column)
-    return rows, work.inputs, min(outputs, work.outputs), work.repeats

@@ -14,7 +14,7 @@ from math import gcd
 
 from compiler.schedule.exchange import Exchange, exchange_for
 from compiler.schedule.extent import Region
-from compiler.schedule.geometry import common_units, held, tile
+from compiler.schedule.geometry import common_units, holdings, tile
 from compiler.schedule.partition import Cluster, Split, choose_split
 from compiler.schedule.reads import Reads
 from compiler.schedule.steps import Operand, Step, StepKind
@@ -45,8 +45,9 @@ class PlannedStep:
 
     def part(self, core: int) -> Region:
         """What one core makes of the output."""
-        output = self.step.output
-        return held((output.first_row, output.end_row), output.channels, self.split, core)
+        output, split = self.step.output, self.split
+        rows = (output.first_row, output.end_row)
+        return holdings(rows, output.channels, split, split.cores)[core]
 
     @property
     def core_output_bytes(self) -> int:

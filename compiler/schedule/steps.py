@@ -58,7 +58,8 @@ class MatrixWork:
 
     The rows of each matrix of a stack are padded to whole blocks, as the layout has them; `macs`
     counts what the operator asks for, without padding. In a `channelwise` product (depthwise)
-    an output channel needs no other input channel than its own block's.
+    an output channel needs no other input channel than its own block's. With `int8` both operands
+    have 8 bits.
     """
 
     rows: int
@@ -67,6 +68,7 @@ class MatrixWork:
     repeats: int
     macs: int
     channelwise: bool = False
+    int8: bool = False
 
 
 @dataclass(frozen=True, slots=True)
