@@ -1,0 +1,256 @@
+"""The onnx package's own node tests through the compiler: `python -m studies.onnx_backend`.
+
+Each case is a model of one node (or of its function body) with inputs and the outputs that ONNX
+defines for them. It is written to a file, compiled for some numbers of cores, executed tile by
+tile, and held against those outputs. A case is left out when it is no inference of tensors: it
+trains, draws random numbers, or uses strings, sequences, optionals or maps. That is decided from
+the model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, defs
+from onnx.backend.test.case.test_case import TestCase
+
+from compiler.driver import OnnxCompiler
+from compiler.errors import CompileError, ExecutionError, ModelError
+from compiler.execute.run import execute
+from compiler.options import CompileOptions
+from compiler.target import Sku, device
+
+Value = NDArray[np.generic]
+
+CORES = (1, 3)
+"""One core, and a number that divides few extents."""
+
+
+class Verdict(Enum):
+    """What became of a case."""
+
+    PASSED = "passed"
+    REFUSED = "refused"
+    FAILED = "failed"
+    LEFT_OUT = "left out"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One case; `reason` says why it did not pass, `group` the same without names and numbers."""
+
+    name: str
+    verdict: Verdict
+    reason: str = ""
+    group: str = ""
+
+
+def cases(text: str = "") -> list[TestCase]:
+    """The cases whose name contains `text`, by name."""
+    # Some cases draw their inputs from numpy's global generator when they are collected.
+    np.random.seed(0)
+    from onnx.backend.test.case.node import collect_testcases
+
+    found = [case for case in collect_testcases(None) if text in case.name]  # type: ignore[arg-type]
+    return sorted(found, key=lambda case: case.name)
+
+
+def left_out(model: ModelProto) -> str:
+    """Why the case is no inference of tensors; empty when it is one."""
+    declared = [item.type for item in (*model.graph.input, *model.graph.output)]
+    for type_ in declared:
+        if not type_.HasField("tensor_type"):
+            return f"uses {type_.WhichOneof('value').removesuffix('_type')}s"
+        if type_.tensor_type.elem_type == TensorProto.STRING:
+            return "uses strings"
+    opsets = {item.domain: item.version for item in model.opset_import}
+    reasons = (_node_left_out(node, opsets) for node in _nodes(model.graph))
+    return next(filter(None, reasons), "")
+
+
+def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            yield from _nodes(attribute.g)
+
+
+def _node_left_out(node: NodeProto, opsets: dict[str, int]) -> str:
+    if "training" in node.domain:
+        return "trains"
+    if any(item.name == "training_mode" and item.i for item in node.attribute):
+        return "trains"
+    # Dropout's third input is training_mode (opset 12 and later).
+    if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2]:
+        return "trains"
+    if node.op_type.startswith("Random") or node.op_type in {"Multinomial", "Bernoulli"}:
+        return "draws random numbers"
+    return _of_other_types(node, opsets)
+
+
+def _of_other_types(node: NodeProto, opsets: dict[str, int]) -> str:
+    """Whether an operand can be nothing but a sequence, optional, map or string tensor."""
+    version = opsets.get(node.domain, 1)
+    if not defs.has(node.op_type, max_inclusive_version=version, domain=node.domain):
+        return ""
+    schema = defs.get_schema(node.op_type, version, node.domain)
+    for item in (*schema.inputs, *schema.outputs):
+        if all(re.match(r"seq|optional|map|tensor\(string", kind) for kind in item.types):
+            return f"uses {min(item.types).split('(')[0]}s"
+    return ""
+
+
+def run(case: TestCase, folder: Path, cores: Iterable[int] = CORES) -> Outcome:
+    """Compile and execute a case for each number of cores."""
+    why = left_out(case.model)
+    if why:
+        return Outcome(case.name, Verdict.LEFT_OUT, why, why)
+    path = folder / f"{case.name}.onnx"
+    onnx.save(case.model, path)
+    try:
+        for count in cores:
+            wrong = _difference(case, path, count)
+            if wrong:
+                return Outcome(case.name, Verdict.FAILED, f"{count} cores: {wrong}", "values")
+    except CompileError as error:
+        return _refusal(case.name, error)
+    except Exception as error:
+        # A defect must be reported as one, with the place, and not end the other cases.
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}: {error}"
+        return Outcome(case.name, Verdict.FAILED, text.splitlines()[0], grouped(text))
+    finally:
+        path.unlink()
+    return Outcome(case.name, Verdict.PASSED)
+
+
+def _refusal(name: str, error: CompileError) -> Outcome:
+    """A refusal; one that calls the case ill-formed, or that comes at run time, is a failure."""
+    text = str(error)
+    is_wrong = isinstance(error, ModelError | ExecutionError) and "nothing to compile" not in text
+    verdict = Verdict.FAILED if is_wrong else Verdict.REFUSED
+    return Outcome(name, verdict, text, grouped(text))
+
+
+def grouped(reason: str) -> str:
+    """A reason without what differs between cases that have it in common."""
+    text = re.sub(r"^node '[^']*' \(([^,]*), opset \d+\)", r"\1", reason.splitlines()[0])
+    text = re.sub(r"^/\S*?: ", "", text)
+    text = re.sub(r"'[^']*'", "'...'", text)
+    return re.sub(r"\d+", "N", text.split("; ")[0])
+
+
+def _difference(case: TestCase, path: Path, cores: int) -> str:
+    compiler = OnnxCompiler()
+    inputs, expected = case.data_sets[0]
+    names = [item.name for item in case.model.graph.input]
+    feeds = dict(zip(names, map(np.asarray, inputs), strict=False))
+    options = CompileOptions(num_cores=cores, batch_size=_batch_size(feeds))
+    program = compiler.compile(path, options, device(Sku.STD))
+    found = execute(program, compiler.graph(path, options), feeds)
+    outputs = [item.name for item in case.model.graph.output]
+    for name, wanted in zip(outputs, expected, strict=True):
+        wrong = compared(found[name], np.asarray(wanted), case.rtol, case.atol)
+        if wrong:
+            return f"{name}: {wrong}"
+    return ""
+
+
+def _batch_size(feeds: dict[str, Value]) -> int:
+    """The leading extent where all inputs share one, as a user of a fixed batch would say it."""
+    leading = {value.shape[0] for value in feeds.values() if value.ndim}
+    return leading.pop() if len(leading) == 1 else 1
+
+
+FP16_STEP = 2.0**-11
+FP16_MAX = 65504.0
+
+
+def compared(found: Value, wanted: Value, rtol: float, atol: float) -> str:
+    """What is wrong with a result; empty when it is right.
+
+    Integers and bools must be equal. A float on the device is an fp16 value: its operands were
+    rounded by up to 2^-11 of themselves, and so was the result. Beyond 65504 it is infinite.
+    """
+    if found.shape != wanted.shape:
+        return f"shape {list(found.shape)}, wanted {list(wanted.shape)}"
+    if found.dtype != wanted.dtype:
+        return f"type {found.dtype}, wanted {wanted.dtype}"
+    if wanted.dtype.kind in "biu":
+        count = int(np.count_nonzero(found != wanted))
+        return f"{count} of {wanted.size} elements differ" if count else ""
+    return _float_difference(found.astype(np.float64), wanted.astype(np.float64), rtol, atol)
+
+
+def _float_difference(found: Value, wanted: Value, rtol: float, atol: float) -> str:
+    finite = wanted[np.isfinite(wanted)]
+    scale = float(np.abs(finite).max(initial=0.0))
+    with np.errstate(invalid="ignore"):
+        bound = atol + rtol * np.abs(wanted) + 4 * FP16_STEP * scale
+        same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+        near = np.abs(found - wanted) <= bound
+        beyond = (np.abs(wanted) + bound > FP16_MAX) & (np.abs(found) >= FP16_MAX)
+    wrong = ~(same | near | beyond)
+    if not wrong.any():
+        return ""
+    at = tuple(int(i[0]) for i in np.nonzero(wrong))
+    return f"{int(wrong.sum())} of {wanted.size} differ, first {found[at]:g} for {wanted[at]:g}"
+
+
+def outcomes(chosen: Sequence[TestCase], cores: Iterable[int] = CORES) -> Iterator[Outcome]:
+    """Each case's outcome, in order."""
+    with tempfile.TemporaryDirectory() as folder:
+        for case in chosen:
+            with np.errstate(all="ignore"):
+                yield run(case, Path(folder), tuple(cores))
+
+
+def report(found: Sequence[Outcome]) -> str:
+    """Counts, the share that passed of the inference-relevant cases, and reasons by count."""
+    counts = Counter(item.verdict for item in found)
+    relevant = len(found) - counts[Verdict.LEFT_OUT]
+    lines = [f"{len(found)} cases, {relevant} of them inferences of tensors"]
+    for verdict in Verdict:
+        share = f" ({counts[verdict] / relevant:.1%})" if relevant else ""
+        lines.append(
+            f"{verdict.value:9} {counts[verdict]:5}"
+            + (share if verdict is not Verdict.LEFT_OUT else "")
+        )
+    for verdict in (Verdict.FAILED, Verdict.REFUSED, Verdict.LEFT_OUT):
+        groups = Counter(item.group for item in found if item.verdict is verdict)
+        lines += [f"\n{verdict.value}:"] if groups else []
+        lines += [f"{count:5}  {group}" for group, count in groups.most_common()]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the report; 1 when a case failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="one object a case, as a JSON list")
+    parser.add_argument("--filter", default="", metavar="TEXT", help="cases with TEXT in the name")
+    parser.add_argument("--cores", type=int, action="append", help="default: 1 and 3")
+    asked = parser.parse_args(arguments)
+    found = list(outcomes(cases(asked.filter), asked.cores or CORES))
+    if asked.json:
+        rows = [{**asdict(item), "verdict": item.verdict.value} for item in found]
+        print(json.dumps(rows, indent=1))
+    else:
+        print(report(found))
+    return int(any(item.verdict is Verdict.FAILED for item in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
