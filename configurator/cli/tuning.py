@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from configurator.space import Choices, SearchSpace, space_for
 from configurator.store import Store, open_store
 from configurator.toolchain import Toolchain, simulated
 from configurator.tune import Stopped, TuneRequest, TuneResult, tune
+from runtime_sim.errors import DeviceError
+from runtime_sim.options import RunOptions
 
 if TYPE_CHECKING:
     from compiler.program import Program
@@ -57,7 +60,7 @@ def search(asked: Asked, *, quiet: bool) -> TuneResult:
     space = space_for(asked.workflow, device(asked.sku), asked.choices)
     request = _request(asked, space)
     toolchain = simulated(request.device, asked.cache_dir, asked.batch_symbol)
-    _compile_first(request, toolchain)
+    _try_first(request, toolchain, quiet=quiet)
     store = open_store(asked.storage, create=True)
     total = min(request.trials, space.size) - _held(request, store)
     with progress(asked.workflow, max(0, total), quiet=quiet) as on_trial:
@@ -119,15 +122,20 @@ def default_study_name(model: Path, workflow: Workflow) -> str:
     return f"{model.stem[:_LONGEST_STEM]}-{workflow.value}"
 
 
-def _compile_first(request: TuneRequest, toolchain: Toolchain[Program]) -> None:
+def _try_first(request: TuneRequest, toolchain: Toolchain[Program], *, quiet: bool) -> None:
     """Let a model that cannot be compiled end the command before a database is made.
 
-    The search would find out as well, and finds this program in the cache.
+    The search would find out as well, and finds this program in the cache. Running it once lets
+    the simulator build its loops, which must not count as a trial's time.
     """
+    if not quiet:
+        print("preparing (a new installation takes some seconds longer, once)", file=sys.stderr)
     starts = request.space.starts(request.workflow)
     first = starts[0] if starts else request.space.candidate((0, 0, 0))
-    with suppress(DoesNotFitError):  # others may fit
-        toolchain.compiler.compile(request.model_path, first.compile, request.device)
+    once = RunOptions(instances=1, set_size=1, inferences=1)
+    with suppress(DoesNotFitError, DeviceError):  # others may fit
+        program = toolchain.compiler.compile(request.model_path, first.compile, request.device)
+        toolchain.backend.run(program, once)
 
 
 def _held(request: TuneRequest, store: Store) -> int:
