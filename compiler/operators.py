@@ -36,6 +36,9 @@ class WorkKind(Enum):
 INTERNAL_DOMAIN = "aic"
 """Domain of the operators that only passes make; a model file cannot use it."""
 
+ML_DOMAIN = "ai.onnx.ml"
+"""ONNX's domain of classical models."""
+
 
 @dataclass(frozen=True, slots=True)
 class Operator:
@@ -59,7 +62,8 @@ _TABLE = (
         WorkKind.ELEMENTWISE,
         VectorOp.COMPARE,
         "Relu Clip LeakyRelu PRelu ThresholdedRelu Max Min Equal Greater GreaterOrEqual Less "
-        "LessOrEqual Where And Or Not Xor Sign Floor Ceil Round HardSigmoid IsNaN IsInf Shrink",
+        "LessOrEqual Where And Or Not Xor Sign Floor Ceil Round HardSigmoid IsNaN IsInf Shrink "
+        "BitShift BitwiseAnd BitwiseOr BitwiseXor BitwiseNot",
     )
     + _rows(WorkKind.ELEMENTWISE, VectorOp.DIVIDE, "Div Sqrt Reciprocal Mod")
     + _rows(
@@ -85,14 +89,15 @@ _TABLE = (
         WorkKind.ROWWISE,
         VectorOp.REDUCE,
         "ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum "
-        "ReduceLogSumExp ReduceSumSquare ArgMax ArgMin CumSum TopK",
+        "ReduceLogSumExp ReduceSumSquare ArgMax ArgMin CumSum CumProd TopK Det DFT STFT "
+        "TfIdfVectorizer",
     )
     + _rows(
         WorkKind.WINDOW,
         VectorOp.POOL,
-        "MaxPool AveragePool GlobalAveragePool GlobalMaxPool LpPool GlobalLpPool",
+        "MaxPool AveragePool GlobalAveragePool GlobalMaxPool LpPool GlobalLpPool MaxRoiPool",
     )
-    + _rows(WorkKind.WINDOW, VectorOp.RESIZE, "Resize Upsample GridSample")
+    + _rows(WorkKind.WINDOW, VectorOp.RESIZE, "Resize Upsample GridSample RoiAlign DeformConv")
     + _rows(
         WorkKind.VIEW,
         None,
@@ -107,13 +112,21 @@ _TABLE = (
     + _rows(
         WorkKind.MOVE,
         VectorOp.GATHER,
-        "Gather GatherElements GatherND ScatterElements ScatterND Scatter OneHot",
+        "Gather GatherElements GatherND ScatterElements ScatterND Scatter TensorScatter OneHot "
+        "Col2Im MaxUnpool",
     )
     + _rows(
         WorkKind.FOLD,
         None,
         "Constant ConstantOfShape Shape Size Range EyeLike",
     )
+    + _rows(WorkKind.ELEMENTWISE, VectorOp.COMPARE, "Binarizer Imputer", ML_DOMAIN)
+    + _rows(WorkKind.ELEMENTWISE, VectorOp.MUL, "Scaler", ML_DOMAIN)
+    + _rows(WorkKind.ROWWISE, VectorOp.NORMALIZE, "Normalizer", ML_DOMAIN)
+    + _rows(
+        WorkKind.ROWWISE, VectorOp.GATHER, "TreeEnsemble TreeEnsembleRegressor", ML_DOMAIN
+    )
+    + _rows(WorkKind.MOVE, VectorOp.GATHER, "ArrayFeatureExtractor", ML_DOMAIN)
     # MatMulBias(a, b, bias): MatMul and one value added per column. View(x): the bytes of x under
     # the shape of the result. Silu(x): x * sigmoid(x).
     + _rows(WorkKind.MATRIX, None, "MatMulBias", INTERNAL_DOMAIN)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, NodeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 from compiler.errors import ModelError, ModelFileError, UnsupportedError
 from compiler.frontend.external_data import Span
@@ -116,6 +116,11 @@ class Decoder:
         inputs = texts(value.name for value in graph.input if value.name not in constants)
         calls = tuple(self._call(node, index) for index, node in enumerate(graph.node))
         return Body(inputs, texts(value.name for value in graph.output), calls, constants)
+
+    def function(self, proto: FunctionProto, nodes: Iterable[NodeProto]) -> Body:
+        """Decode a function of which `nodes` are the nodes, with no reference to attributes."""
+        calls = tuple(self._call(node, index) for index, node in enumerate(nodes))
+        return Body(texts(proto.input), texts(proto.output), calls, {})
 
     def _initializers(self, graph: GraphProto) -> dict[str, Constant]:
         constants: dict[str, Constant] = {}

@@ -19,7 +19,7 @@ ValueOf = Callable[[str], Array | None]
 # compiling take minutes.
 _MAX_UNROLLED_CALLS = 100_000
 
-_CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+_CONTROL_FLOW = frozenset({"If", "Loop", "SequenceMap"})
 
 
 def is_control_flow(call: Call) -> bool:
@@ -55,7 +55,7 @@ def _branch(call: Call, value_of: ValueOf) -> Expansion:
     attribute = "then_branch" if _single(call, condition) else "else_branch"
     body = _body(call, attribute, inputs=0, least_outputs=len(call.outputs))
     left_out = ("",) * (len(body.outputs) - len(call.outputs))
-    return _instance(call, body, f"{call.name}/{attribute}/", {}, (*call.outputs, *left_out))
+    return instance(call, body, f"{call.name}/{attribute}/", {}, (*call.outputs, *left_out))
 
 
 def _unrolled(call: Call, value_of: ValueOf) -> Expansion:
@@ -73,7 +73,7 @@ def _unrolled(call: Call, value_of: ValueOf) -> Expansion:
         constants[f"{prefix}trip"] = literal(np.asarray(trip, dtype=np.int64))
         given = dict(zip(body.inputs, (f"{prefix}trip", condition, *carried), strict=True))
         made = tuple(f"{prefix}output_{at}" for at in range(len(body.outputs)))
-        expansion = _instance(call, body, prefix, given, made)
+        expansion = instance(call, body, prefix, given, made)
         calls.extend(expansion.calls)
         constants.update(expansion.constants)
         carried, scanned = made[1 : len(carried) + 1], made[len(carried) + 1 :]
@@ -100,12 +100,17 @@ def _trips(call: Call, body: Body, value_of: ValueOf) -> int:
             "and no early exit would be unrolled: export it so"
         )
     trips = max(0, _single(call, limit)) if _single(call, start) else 0
+    check_trips(call, trips, body)
+    return trips
+
+
+def check_trips(call: Call, trips: int, body: Body) -> None:
+    """Refuse a loop that would become more calls than can be compiled."""
     if trips * max(1, len(body.calls)) > _MAX_UNROLLED_CALLS:
         raise UnsupportedError(
             f"{call.label} unrolls to {trips} x {len(body.calls)} nodes, the limit is "
             f"{_MAX_UNROLLED_CALLS}; shorten the loop or run it on the host"
         )
-    return trips
 
 
 def _runs_through(body: Body) -> bool:
@@ -139,7 +144,7 @@ def _results(call: Call, carried: tuple[str, ...], scans: list[tuple[str, ...]])
     return maker.expansion()
 
 
-def _instance(
+def instance(
     call: Call, body: Body, prefix: str, given: Mapping[str, str], results: tuple[str, ...]
 ) -> Expansion:
     """A copy of `body` under new names: `given` for its inputs, `results` for its outputs."""

@@ -127,14 +127,14 @@ def _infer(
     signature: Signature, types: tuple[TensorType | None, ...], data: tuple[bytes | None, ...]
 ) -> tuple[Inferred, ...]:
     schema = defs.get_schema(signature.op, signature.opset, signature.domain)
-    node = _node(signature)
+    node = node_of(signature)
     if schema.deprecated:
         # GroupNormalization below opset 21 is; the inference would refuse it.
         return tuple((0, None) for name in node.output if name)
     outputs = shape_inference.infer_node_outputs(
         schema,
         node,
-        {f"i{at}": _type_proto(item) for at, item in enumerate(types) if item is not None},
+        {f"i{at}": type_proto(item) for at, item in enumerate(types) if item is not None},
         {
             f"i{at}": TensorProto(
                 data_type=elem_type_of(item.dtype), dims=item.shape, raw_data=raw
@@ -147,7 +147,8 @@ def _infer(
     return tuple(_inferred(outputs.get(name)) for name in node.output if name)
 
 
-def _node(signature: Signature) -> NodeProto:
+def node_of(signature: Signature) -> NodeProto:
+    """A node of that signature, its operands called i0, i1 and so on, its results o0."""
     node = NodeProto.FromString(signature.attributes)
     node.op_type, node.domain = signature.op, signature.domain
     inputs, outputs = signature.present
@@ -156,7 +157,8 @@ def _node(signature: Signature) -> NodeProto:
     return node
 
 
-def _type_proto(tensor_type: TensorType) -> TypeProto:
+def type_proto(tensor_type: TensorType) -> TypeProto:
+    """The ONNX message of a tensor type."""
     proto = TypeProto()
     tensor = proto.tensor_type
     tensor.elem_type = elem_type_of(tensor_type.dtype)

@@ -13,8 +13,10 @@ from compiler.frontend.calls import Call
 from compiler.frontend.control_flow import expand, is_control_flow, is_decided
 from compiler.frontend.evaluate import RANDOM, evaluate, has_fast_form, result_elements
 from compiler.frontend.fold import Folded
+from compiler.frontend.function_body import expanded, has_body
 from compiler.frontend.made import Expansion
 from compiler.frontend.recurrent import is_recurrent, unrolled
+from compiler.frontend.scan import is_scan, unrolled_scan
 from compiler.frontend.shapes import check_arity, infer, may_decide_a_shape
 from compiler.frontend.tensors import SMALL_ELEMENTS, Literal, check_size, literal, numpy_dtype
 from compiler.ir.graph import Array, Constant, TensorType
@@ -62,6 +64,10 @@ class Walk:
                 waiting.extend(reversed(self._taken_apart(expand(call, self.small_value))))
             elif is_recurrent(call) and all(name in self.types for name in call.inputs if name):
                 waiting.extend(reversed(self._taken_apart(unrolled(call, self.types))))
+            elif is_scan(call) and all(name in self.types for name in call.reads):
+                waiting.extend(reversed(self._taken_apart(unrolled_scan(call, self.types))))
+            elif has_body(call) and all(name in self.types for name in call.inputs if name):
+                waiting.extend(reversed(self._taken_apart(expanded(call, self.types))))
             elif not self._folded(call):
                 on_runtime(call)
 
