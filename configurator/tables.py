@@ -238,7 +238,7 @@ def run_text(program: Program, instances: int, set_size: int, measured: Measurem
 def program_text(program: Program, path: str) -> str:
     """A block on what a compilation made."""
     options, memory = program.options, program.memory
-    chosen = ", ".join(f"{name}={value}" for name, value in program.chosen)
+    chosen = "; ".join(f"{name}={value}" for name, value in program.chosen)
     return grid(
         [
             ["wrote", path],

@@ -45,7 +45,7 @@ def _borders(steps: tuple[Step, ...], sizes: Sequence[int]) -> list[int]:
     shares = np.cumsum(sizes)[:-1] / sum(sizes)
     inputs = sum(step.kind is StepKind.INPUT for step in steps)
     outputs = next(at for at, step in enumerate(steps) if step.kind is StepKind.OUTPUT)
-    inner = [int(np.searchsorted(cycles, share * cycles[-1])) + 1 for share in shares]
+    inner = [int(np.abs(cycles - share * cycles[-1]).argmin()) + 1 for share in shares]
     return [0, *(min(max(border, inputs), outputs) for border in inner), len(steps)]
 
 

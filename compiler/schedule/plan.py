@@ -163,16 +163,16 @@ class Group:
         return -(-member.core_weight_bytes // pieces)
 
     def streamed(self, row_tiles: int) -> Group:
-        """The group with its rows cut into at least so many tiles.
+        """The group with its rows cut into so many tiles.
 
         Channels are then cut no finer than the pieces of weights demand.
         """
-        rows = max(self.tiling.rows, row_tiles)
-        channels = -(-self.tiling.channels * self.tiling.rows // rows)
-        if self.tiling.channels > 1:
+        channels = self.tiling.channels
+        if channels > 1:
             least = -(-self.members[0].core_weight_bytes // WEIGHT_TILE_BYTES)
-            channels = max(channels, min(self.tiling.channels, max(least, 2)))
-        return replace(self, tiling=Tiling(rows, channels), stride=1)
+            fewer = -(-channels * self.tiling.rows // row_tiles)
+            channels = min(channels, max(fewer, least, 2))
+        return replace(self, tiling=Tiling(row_tiles, channels), stride=1)
 
 
 def plan_groups(

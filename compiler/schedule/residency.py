@@ -115,7 +115,7 @@ def dram_bytes(groups: tuple[Group, ...], residency: Residency, cluster: Cluster
 def with_streaming(groups: tuple[Group, ...], residency: Residency) -> tuple[Group, ...]:
     """The groups with finer tiles where they would not fit VTCM otherwise."""
     return tuple(
-        group.streamed(memory.row_tiles) if memory.row_tiles > group.tiling.rows else group
+        group.streamed(memory.row_tiles) if memory.row_tiles != group.tiling.rows else group
         for group, memory in zip(groups, residency.groups, strict=True)
     )
 
@@ -205,7 +205,7 @@ class _Planner:
             tuple(sorted(streamed - makes)),
             frozenset(),
             finer.tiling.rows,
-            max(self.room_bytes - used - self._lingering_bytes(), _least_ring_bytes(finer)),
+            max(self.room_bytes - used - self._lingering_bytes(index), _least_ring_bytes(finer)),
             used,
             after,
         )
@@ -220,12 +220,13 @@ class _Planner:
         free = self.room_bytes - used_bytes
         allowed = free // 2 if self.rings else free
         after = -1
-        while self.lingering and self._lingering_bytes() > allowed:
+        while self._lingering_bytes(index) > allowed:
             after = self.lingering.popleft()[0]
         return after
 
-    def _lingering_bytes(self) -> int:
-        return sum(size for _, size in self.lingering)
+    def _lingering_bytes(self, index: int) -> int:
+        """Room that nothing is read from any more, and that may be given up."""
+        return sum(size for _, size in self.lingering) - self._reserved_bytes(index)
 
     def _reserved_bytes(self, index: int) -> int:
         """Room that may not be given up yet, though nothing is read from it any more."""
@@ -285,7 +286,8 @@ class _Planner:
     ) -> tuple[Group, frozenset[str]] | None:
         """The group, with finer tiles if need be, and those of its tensors that pass through.
 
-        The largest tensors go first, then tiles are halved until they fit.
+        The largest tensors go first, in tiles of the split granularity; then tiles are halved
+        until they fit.
         """
         streamed: frozenset[str] = frozenset()
         while not self._fits(index, group, streamed):
@@ -298,7 +300,9 @@ class _Planner:
                 streamed |= {largest}
                 self.resident.discard(largest)
                 self._put_in_ddr(largest)
-                group = group.streamed(self._row_tiles(group, largest))
+                tiles = self._row_tiles(group, largest)
+                least = group.tiling.rows if len(streamed) > 1 else 1
+                group = group.streamed(max(tiles, least))
             elif group.tiling.rows < MOST_TILES:
                 group = group.streamed(2 * group.tiling.rows)
             elif not self.rings:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from compiler.errors import DoesNotFitError
 from compiler.ir.graph import Graph
 from compiler.options import CompileOptions
-from compiler.program import Binding, MemoryUse, Program
+from compiler.program import Binding, Layer, MemoryUse, Program
 from compiler.schedule.batches import DepthFirst, plan_batches
 from compiler.schedule.clusters import joined, stages_of
-from compiler.schedule.limits import limits_of
+from compiler.schedule.limits import STREAM_BYTES, limits_of
 from compiler.schedule.lower import Lowered, lower
 from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import DEFAULT_OLS
@@ -65,7 +66,7 @@ def schedule(
         compiler_version=compiler_version(),
         sku=device.sku,
         options=options,
-        chosen=_chosen(options, residencies),
+        chosen=_chosen(options, stages),
         inputs=prepared.inputs,
         outputs=prepared.outputs,
         memory=_memory(prepared, residencies, lowered, device),
@@ -149,13 +150,39 @@ def _transfers(combined: bool | None, bindings: int) -> int:
 
 
 def _chosen(
-    options: CompileOptions, residencies: list[Residency]
+    options: CompileOptions, stages: list[tuple[Residency, Lowered]]
 ) -> tuple[tuple[str, str], ...]:
-    """What the compiler decided where the options left it open."""
-    resident = all(residency.weights_resident for residency in residencies)
-    chosen = [("weights", "resident" if resident else "streamed")]
-    if options.ols is None:
-        chosen.append(("ols", str(DEFAULT_OLS)))
-    if options.mos is None:
-        chosen.append(("mos", "per layer"))
-    return tuple(chosen)
+    """What the compiler decided where the options left it open, by the option's name."""
+    resident = all(residency.weights_resident for residency, _ in stages)
+    layers = [layer for _, lowered in stages for layer in lowered.layers]
+    defaults = (
+        ("ols", options.ols, str(DEFAULT_OLS)),
+        ("mos", options.mos, _mos_of(layers)),
+        ("depth-first", options.depth_first, _parts_of(layers)),
+        ("size-split-granularity", options.size_split_granularity_kib, f"{STREAM_BYTES >> 10}"),
+        ("vtcm-working-set-limit-ratio", options.vtcm_working_set_limit_ratio, "1"),
+        ("allocator-dealloc-delay", options.allocator_dealloc_delay, "until room is needed"),
+        ("combine-inputs", options.combine_inputs, "true"),
+        ("combine-outputs", options.combine_outputs, "true"),
+    )
+    weights = ("weights", "resident" if resident else "streamed")
+    return (weights, *((name, found) for name, asked, found in defaults if asked is None))
+
+
+def _mos_of(layers: list[Layer]) -> str:
+    """Like `1 in 40 layers, 4 in 13`, of those that have weights."""
+    count = Counter(_channel_split(layer) for layer in layers if layer.weight_bytes and layer.macs)
+    if len(count) < 2:
+        return str(next(iter(count), 1))
+    found = [f"{split} in {number}" for split, number in sorted(count.items())]
+    return f"{found[0]} layers, {', '.join(found[1:])}"
+
+
+def _channel_split(layer: Layer) -> int:
+    return int(layer.split.rpartition(" ")[2])
+
+
+def _parts_of(layers: list[Layer]) -> str:
+    """Whether layers occur several times, each for a part of the batch."""
+    most = max(Counter(layer.name for layer in layers).values())
+    return "off" if most == 1 else f"on, the batch in {most} parts"

@@ -219,11 +219,38 @@ def compile_(
     ols: args.Ols = None,
     mos: args.Mos = None,
     multicast_weights: args.Multicast = True,
+    input_shape: args.InputShapes = None,
+    depth_first: args.DepthFirst = None,
+    depth_first_mem: args.DepthFirstMem = None,
+    size_split_granularity: args.SizeSplit = None,
+    vtcm_working_set_limit_ratio: args.VtcmRatio = None,
+    allocator_dealloc_delay: args.DeallocDelay = None,
+    combine_inputs: args.CombineInputs = None,
+    combine_outputs: args.CombineOutputs = None,
+    sdp_cluster_sizes: args.SdpClusters = None,
+    mxfp6_matmul: args.Mxfp6 = False,
     explain: explaining.Explain = False,
     json_: args.Json = False,
 ) -> None:
     """Compile a model into a folder, weights included."""
-    options = _compile_options(cores, batch_size, ols, mos, multicast_weights, symbol)
+    options = CompileOptions(
+        num_cores=cores,
+        batch_size=batch_size,
+        ols=ols,
+        mos=mos,
+        multicast_weights=multicast_weights,
+        symbols=args.parse_symbols(symbol),
+        input_shapes=args.parse_input_shapes(input_shape),
+        depth_first=depth_first,
+        depth_first_mem_mib=depth_first_mem,
+        size_split_granularity_kib=size_split_granularity,
+        vtcm_working_set_limit_ratio=vtcm_working_set_limit_ratio,
+        allocator_dealloc_delay=allocator_dealloc_delay,
+        combine_inputs=combine_inputs,
+        combine_outputs=combine_outputs,
+        sdp_cluster_sizes=args.parse_sizes("--sdp-cluster-sizes", sdp_cluster_sizes),
+        mxfp6_matmul=mxfp6_matmul,
+    )
     from compiler import qpc
     from compiler.driver import OnnxCompiler
 
@@ -276,11 +303,38 @@ def run(
     ols: args.Ols = None,
     mos: args.Mos = None,
     multicast_weights: args.Multicast = True,
+    input_shape: args.InputShapes = None,
+    depth_first: args.DepthFirst = None,
+    depth_first_mem: args.DepthFirstMem = None,
+    size_split_granularity: args.SizeSplit = None,
+    vtcm_working_set_limit_ratio: args.VtcmRatio = None,
+    allocator_dealloc_delay: args.DeallocDelay = None,
+    combine_inputs: args.CombineInputs = None,
+    combine_outputs: args.CombineOutputs = None,
+    sdp_cluster_sizes: args.SdpClusters = None,
+    mxfp6_matmul: args.Mxfp6 = False,
     cache_dir: args.CacheDir = None,
     json_: args.Json = False,
 ) -> None:
     """Compile and simulate one point."""
-    options = _compile_options(cores, batch_size, ols, mos, multicast_weights, symbol)
+    options = CompileOptions(
+        num_cores=cores,
+        batch_size=batch_size,
+        ols=ols,
+        mos=mos,
+        multicast_weights=multicast_weights,
+        symbols=args.parse_symbols(symbol),
+        input_shapes=args.parse_input_shapes(input_shape),
+        depth_first=depth_first,
+        depth_first_mem_mib=depth_first_mem,
+        size_split_granularity_kib=size_split_granularity,
+        vtcm_working_set_limit_ratio=vtcm_working_set_limit_ratio,
+        allocator_dealloc_delay=allocator_dealloc_delay,
+        combine_inputs=combine_inputs,
+        combine_outputs=combine_outputs,
+        sdp_cluster_sizes=args.parse_sizes("--sdp-cluster-sizes", sdp_cluster_sizes),
+        mxfp6_matmul=mxfp6_matmul,
+    )
     run_options, spec = RunOptions(instances=instances, set_size=set_size), device(sku)
     _refuse(violations(run_options, cores, spec))
     from compiler.driver import OnnxCompiler
@@ -294,24 +348,6 @@ def _stored(name: str, storage: str) -> tuple[Study, tuple[TrialRow, ...]]:
 
     store = open_store(storage, create=False)
     return store.study(name), tuple(store.rows(name))
-
-
-def _compile_options(
-    cores: int,
-    batch_size: int,
-    ols: int | None,
-    mos: int | None,
-    multicast_weights: bool,
-    symbols: list[str] | None,
-) -> CompileOptions:
-    return CompileOptions(
-        num_cores=cores,
-        batch_size=batch_size,
-        ols=ols,
-        mos=mos,
-        multicast_weights=multicast_weights,
-        symbols=args.parse_symbols(symbols),
-    )
 
 
 def _refuse(reasons: tuple[str, ...]) -> None:

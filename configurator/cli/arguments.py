@@ -96,6 +96,78 @@ Mos = Annotated[
 Multicast = Annotated[
     bool, typer.Option(help="Read weights once per instance and send them to its other cores.")
 ]
+InputShapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input-shape",
+        metavar="NAME=1x3x640x640",
+        help="Shape of an input for one sample, where its dims have no names; repeat for more.",
+    ),
+]
+DepthFirst = Annotated[
+    bool | None,
+    typer.Option(
+        "--depth-first/--no-depth-first",
+        help="Take parts of the batch deep into the model.",
+        show_default="auto",
+    ),
+]
+DepthFirstMem = Annotated[
+    int | None,
+    typer.Option(
+        metavar="MIB",
+        parser=whole_number,
+        help="On-chip memory that depth-first may fill, 8 to 32.",
+        show_default="auto",
+    ),
+]
+SizeSplit = Annotated[
+    int | None,
+    typer.Option(
+        "--size-split-granularity",
+        metavar="KIB",
+        parser=whole_number,
+        help="Largest tile of what does not fit, 512 to 2048.",
+        show_default="auto",
+    ),
+]
+VtcmRatio = Annotated[
+    float | None,
+    typer.Option(
+        "--vtcm-working-set-limit-ratio",
+        metavar="SHARE",
+        help="Share of VTCM that one operation may use, up to 1.",
+        show_default="auto",
+    ),
+]
+DeallocDelay = Annotated[
+    int | None,
+    typer.Option(
+        "--allocator-dealloc-delay",
+        metavar="N",
+        parser=whole_number,
+        help="Operations for which a buffer stays reserved after its last use, 0 to 10.",
+        show_default="auto",
+    ),
+]
+CombineInputs = Annotated[
+    bool | None, typer.Option(help="Move all inputs in one transfer.", show_default="auto")
+]
+CombineOutputs = Annotated[
+    bool | None, typer.Option(help="Move all outputs in one transfer.", show_default="auto")
+]
+SdpClusters = Annotated[
+    str | None,
+    typer.Option(
+        "--sdp-cluster-sizes",
+        metavar="N,N",
+        help="Cores in clusters that form a pipeline, like 7,7.",
+        show_default="off",
+    ),
+]
+Mxfp6 = Annotated[
+    bool, typer.Option("--mxfp6-matmul", help="Keep weights of products in 6-bit blocks in DDR.")
+]
 CacheDir = Annotated[
     Path | None,
     typer.Option(
@@ -172,6 +244,32 @@ def _symbol(text: str) -> tuple[str, int]:
     if not equals or not name or not value.isdecimal():
         raise UsageError(f"--symbol {text}: must be NAME=INT, like seq_len=128")
     return name, whole_number(value)
+
+
+def parse_input_shapes(texts: list[str] | None) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """`NAME=1x3x640x640` texts as pairs sorted by name; `NAME=scalar` has no dims."""
+    pairs = [_input_shape(text) for text in texts or ()]
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"--input-shape {name} is given {names.count(name)} times")
+    return tuple(sorted(pairs))
+
+
+def _input_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, equals, dims = text.rpartition("=")
+    extents = [] if dims == "scalar" else dims.split("x")
+    if not equals or not name or not all(extent.isdecimal() for extent in extents):
+        raise UsageError(f"--input-shape {text}: must be NAME=DIMS, like images=1x3x640x640")
+    return name, tuple(whole_number(extent) for extent in extents)
+
+
+def parse_sizes(option: str, text: str | None) -> tuple[int, ...]:
+    """`7,7` as (7, 7), in the order given."""
+    parts = [part.strip() for part in text.split(",")] if text else []
+    if not all(part.isdecimal() for part in parts):
+        raise UsageError(f"{option} {text}: must be whole numbers, like 7,7")
+    return tuple(whole_number(part) for part in parts)
 
 
 def parse_values(option: str, text: str | None) -> tuple[int, ...] | None:
