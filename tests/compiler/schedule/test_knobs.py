@@ -24,7 +24,8 @@ def compiled(batch: int = 1, size: int = 448, **knobs: object) -> Program:
 
 def reads(program: Program, activations: bool) -> np.ndarray:
     tasks = program.tasks
-    return tasks.w0[(tasks.kind == TaskKind.READ) & (tasks.w1 == int(activations))]
+    wanted = (tasks.kind == TaskKind.READ) & (tasks.w1 == int(activations))
+    return np.asarray(tasks.w0[wanted])
 
 
 @pytest.mark.parametrize("granularity", [512, 1024, 2048])
