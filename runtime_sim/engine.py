@@ -20,6 +20,10 @@ from numpy.typing import NDArray
 
 I64 = NDArray[np.int64]
 
+_inlined = njit(cache=True, inline="always")
+"""For what runs at every event: a call that passes ten arrays takes as long as the work itself
+(measured: 105 ns an event in place of 200)."""
+
 NEVER = 1 << 62
 FRACTION_BITS = 30
 """Virtual time counts in 2^-30 bytes: a rate of 1 GB/s is then known to one part in a million."""
@@ -132,7 +136,7 @@ class World(NamedTuple):
     times: I64
 
 
-@njit(cache=True)
+@_inlined
 def _push(values: I64, heap: I64, h: int, time: int, code: int) -> None:
     """Add an entry to heap `h`; of equal times the earlier added comes first."""
     n = values[SIZE + h]
@@ -152,7 +156,7 @@ def _push(values: I64, heap: I64, h: int, time: int, code: int) -> None:
     heap[h, n, 2] = code
 
 
-@njit(cache=True)
+@_inlined
 def _before(heap: I64, h: int, entry: int, time: int, sequence: int) -> bool:
     """Whether an entry of heap `h` comes before (time, sequence)."""
     if heap[h, entry, 0] != time:
@@ -160,7 +164,7 @@ def _before(heap: I64, h: int, entry: int, time: int, sequence: int) -> bool:
     return bool(heap[h, entry, 1] < sequence)
 
 
-@njit(cache=True)
+@_inlined
 def _pop(values: I64, heap: I64, h: int) -> int:
     """Remove the first entry of heap `h` and give its code."""
     code = heap[h, 0, 2]
@@ -185,18 +189,18 @@ def _pop(values: I64, heap: I64, h: int) -> int:
     return int(code)
 
 
-@njit(cache=True)
+@_inlined
 def _event(values: I64, heap: I64, time: int, kind: int, i: int, task: int) -> None:
     _push(values, heap, EVENTS, time, kind << 48 | i << 32 | task)
 
 
-@njit(cache=True)
+@_inlined
 def _rate(values: I64, server: I64, s: int) -> int:
     """Virtual bytes a picosecond that each transfer of server `s` gets."""
     return int(min(server[s, CAP], server[s, TOTAL] // max(values[SIZE + TRANSFERS + s], 1)))
 
 
-@njit(cache=True)
+@_inlined
 def _advance(values: I64, server: I64, s: int, now: int) -> None:
     """Bring a server's virtual time up to `now`."""
     if values[SIZE + TRANSFERS + s] > 0:
@@ -204,7 +208,7 @@ def _advance(values: I64, server: I64, s: int, now: int) -> None:
     server[s, LAST] = now
 
 
-@njit(cache=True)
+@_inlined
 def _find_next(values: I64, server: I64, heap: I64, s: int) -> None:
     """Find when the server's next transfer ends."""
     entries = values[SIZE + TRANSFERS + s]
@@ -221,7 +225,7 @@ def _find_next(values: I64, server: I64, heap: I64, s: int) -> None:
         server[s, VIRTUAL] = 0
 
 
-@njit(cache=True)
+@_inlined
 def _transfer(
     values: I64, server: I64, heap: I64, now: int, s: int, bytes_: int, code: int
 ) -> None:
@@ -233,7 +237,7 @@ def _transfer(
     _find_next(values, server, heap, s)
 
 
-@njit(cache=True)
+@_inlined
 def _start_head(
     values: I64,
     task: I64,
@@ -257,7 +261,7 @@ def _start_head(
     _event(values, heap, now + task[number, T_TIME], kind, i, number)
 
 
-@njit(cache=True)
+@_inlined
 def _free_engine(queue: I64, now: int, i: int, q: int) -> None:
     """The task at a queue's head no longer occupies its engine."""
     queue[i, q, BUSY] = 0
@@ -355,7 +359,7 @@ def _finish_execution(
     _execute(values, state, heap, now, i)
 
 
-@njit(cache=True)
+@_inlined
 def _task_done(
     values: I64,
     task: I64,
@@ -385,7 +389,7 @@ def _task_done(
         _finish_execution(values, state, server, heap, times, now, i)
 
 
-@njit(cache=True)
+@_inlined
 def _transfer_done(
     values: I64,
     task: I64,
@@ -508,7 +512,7 @@ def _host_event(
     _use_threads(values, state, heap, now, i)
 
 
-@njit(cache=True)
+@_inlined
 def _first_server(server: I64) -> int:
     """The server whose next transfer ends first; the lower number where two end together."""
     first = 0
