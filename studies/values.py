@@ -130,7 +130,7 @@ def _models(given: Sequence[Path]) -> list[Path]:
 
 def _row(path: Path, folder: Path, options: CompileOptions) -> str:
     prepared = folder / path.name
-    onnx.save(with_weights(onnx.load(path)), prepared)
+    onnx.save(with_weights(onnx.load(path)), prepared, save_as_external_data=True)
     try:
         found = compare(prepared, options)
     except CompileError as error:
