@@ -28,6 +28,8 @@ SKY = "#56B4E9"
 BLUE = "#0072B2"
 VERMILLION = "#D55E00"
 GREY = "#8A8A8A"
+_COLOURS = (BLUE, VERMILLION, SKY, BLACK, "#009E73", "#E69F00", "#CC79A7")
+_MARKERS = ("o", "s", "^", "D", "v")
 
 _SIZE_INCHES = (6.4, 4.4)
 _WIDE_INCHES = (7.6, 4.4)
@@ -196,6 +198,36 @@ def save_all(study: Study, rows: Iterable[TrialRow], directory: Path) -> tuple[P
     ]
     directory.mkdir(parents=True, exist_ok=True)
     return tuple(_write(directory / name, content) for name, content in pictures)
+
+
+def save_scatter(
+    points: Iterable[tuple[float, float, str]], directory: Path
+) -> tuple[Path, ...]:
+    """Write measured against predicted, a (predicted, measured, family) each, as PNG and SVG."""
+    figure = draw_scatter(tuple(points))
+    pictures = [(f"validation.{suffix}", _rendered(figure, suffix)) for suffix in ("png", "svg")]
+    directory.mkdir(parents=True, exist_ok=True)
+    return tuple(_write(directory / name, content) for name, content in pictures)
+
+
+@_style()
+def draw_scatter(points: tuple[tuple[float, float, str], ...]) -> Figure:
+    """On logarithmic axes, a colour and marker for each family, with the line of no error."""
+    if not points:
+        raise InfeasibleError("nothing was predicted, so there is nothing to draw")
+    figure = Figure(figsize=_WIDE_INCHES, layout="constrained")
+    axes = figure.add_subplot()
+    for number, family in enumerate(sorted({family for _, _, family in points})):
+        own = [(predicted, measured) for predicted, measured, name in points if name == family]
+        marker, colour = _MARKERS[number % len(_MARKERS)], _COLOURS[number % len(_COLOURS)]
+        across, up = [point[0] for point in own], [point[1] for point in own]
+        axes.scatter(across, up, s=18, marker=marker, color=colour, label=family)
+    ends = [f(value for point in points for value in point[:2]) for f in (min, max)]
+    axes.plot(ends, ends, color=GREY, linewidth=1, zorder=0)
+    axes.set(xscale="log", yscale="log")
+    axes.set(xlabel="predicted (inferences/s)", ylabel="measured (inferences/s)")
+    axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    return figure
 
 
 @_style()

@@ -16,7 +16,7 @@ from compiler.target import DEVICES, DeviceSpec, Sku, device
 from configurator import export as vendor
 from configurator import tables
 from configurator.cli import arguments as args
-from configurator.cli import exits, explaining, inspecting
+from configurator.cli import exits, explaining, inspecting, validating
 from configurator.errors import UsageError
 from configurator.records import Study, TrialRow, Workflow
 from configurator.search import Sampler
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="configurator",
     epilog=(
-        "Exit codes: 0 ok, 2 usage, 3 no feasible configuration, 5 tool or device failure, "
+        "Exit codes: 0 ok, 2 usage, 3 no feasible configuration, 4 error above a limit, "
+        "5 tool or device failure, "
         "130 interrupted."
     ),
     add_completion=False,
@@ -266,6 +267,7 @@ def compile_(
 
 
 app.command("inspect")(inspecting.inspect_command)
+app.command("validate")(validating.validate_command)
 
 
 @app.command()

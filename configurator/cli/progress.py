@@ -107,3 +107,24 @@ def _bar(workflow: Workflow, total: int) -> Iterator[OnTrial]:
             shown.update(task, advance=1, description=best.text())
 
         yield on_trial
+
+
+@contextmanager
+def counting(total: int, what: str, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A callback for so many more of `total` done: a bar on a terminal, else nothing."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("", total=total)
+        yield lambda count: shown.update(task, advance=count)
