@@ -158,7 +158,9 @@ def _difference(case: TestCase, path: Path, cores: int) -> str:
     inputs, expected = case.data_sets[0]
     names = [item.name for item in case.model.graph.input]
     feeds = dict(zip(names, map(np.asarray, inputs), strict=False))
-    options = CompileOptions(num_cores=cores, batch_size=_batch_size(feeds))
+    open_inputs = _open(case.model) & feeds.keys()
+    shapes = tuple((name, feeds[name].shape) for name in sorted(open_inputs))
+    options = CompileOptions(num_cores=cores, batch_size=_batch_size(feeds), input_shapes=shapes)
     program = compiler.compile(path, options, device(Sku.STD))
     found = execute(program, compiler.graph(path, options), feeds)
     outputs = [item.name for item in case.model.graph.output]
@@ -167,6 +169,16 @@ def _difference(case: TestCase, path: Path, cores: int) -> str:
         if wrong:
             return f"{name}: {wrong}"
     return ""
+
+
+def _open(model: ModelProto) -> set[str]:
+    """Inputs of which an extent is not declared; 0 is how exporters write one they do not know."""
+    return {
+        item.name
+        for item in model.graph.input
+        if not item.type.tensor_type.HasField("shape")
+        or any(not dim.dim_value for dim in item.type.tensor_type.shape.dim)
+    }
 
 
 def _batch_size(feeds: dict[str, Value]) -> int:

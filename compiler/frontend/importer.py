@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from compiler.errors import ModelError, UnsupportedError
@@ -13,6 +14,7 @@ from compiler.frontend.order import live
 from compiler.frontend.rebatch import rebatched
 from compiler.frontend.shapes import check_known
 from compiler.frontend.symbols import Binding, bound_types
+from compiler.frontend.tensors import empty
 from compiler.frontend.walk import Bound, Walk
 from compiler.ir.graph import Graph, Node, TensorType
 from compiler.ir.verify import verify
@@ -46,16 +48,32 @@ def bind(
 
 
 def _bound(start: Prepared, types: Mapping[str, TensorType]) -> Bound:
-    walk = Walk({**start.types, **types}, start.constants)
+    nothing = {name: item for name, item in types.items() if item.elements == 0}
+    walk = Walk({**start.types, **types}, start.constants, start.declared)
     calls: list[Call] = []
 
     def keep(call: Call) -> None:
         _check_supported(call, walk)
-        walk.types.update(walk.inferred(call))
-        calls.append(call)
+        made = walk.made(call)
+        if made is not None:
+            calls.append(made)
 
-    walk.run(start.calls, keep)
+    for name, item in nothing.items():
+        walk.define(_of_nothing(name), empty(item))
+    walk.run((_without(call, nothing) for call in start.calls), keep)
     return Bound(live(tuple(calls), start.outputs), walk.types, walk.constants)
+
+
+def _without(call: Call, nothing: Mapping[str, TensorType]) -> Call:
+    """The call with constants for inputs of the model that have no elements."""
+    if not any(name in nothing for name in call.inputs):
+        return call
+    names = (_of_nothing(name) if name in nothing else name for name in call.inputs)
+    return replace(call, inputs=tuple(names))
+
+
+def _of_nothing(name: str) -> str:
+    return f"{name}/empty"
 
 
 def _of_batch(start: Prepared, bound: Bound, batch_size: int) -> Bound:

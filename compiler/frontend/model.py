@@ -18,6 +18,7 @@ from compiler.frontend.symbols import (
     batch_symbol_candidates,
     check_batch_symbol,
     declared_input,
+    declared_types,
     found_batch_symbol,
     symbols_of,
 )
@@ -28,13 +29,17 @@ from compiler.ir.graph import Constant, TensorType
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """What is known before symbols are bound: constants, and the calls that wait for inputs."""
+    """What is known before symbols are bound: constants, and the calls that wait for inputs.
+
+    `declared` are the types of results that the model states in full.
+    """
 
     inputs: tuple[DeclaredInput, ...]
     outputs: tuple[str, ...]
     calls: tuple[Call, ...]
     types: Mapping[str, TensorType]
     constants: Mapping[str, Constant]
+    declared: Mapping[str, TensorType]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,9 @@ def _body(file: ModelFile, proto: ModelProto, opsets: Mapping[str, int]) -> Body
 def _prepared(proto: ModelProto, body: Body) -> Prepared:
     by_name = {value.name: value for value in proto.graph.input}
     inputs = tuple(declared_input(by_name[name]) for name in body.inputs)
-    walk = Walk({name: item.type for name, item in body.constants.items()}, body.constants)
+    known = {name: item.type for name, item in body.constants.items()}
+    declared = declared_types((*proto.graph.output, *proto.graph.value_info))
+    walk = Walk(known, body.constants, declared)
     waiting: list[Call] = []
     walk.run(body.calls, waiting.append)
     return Prepared(
@@ -155,4 +162,5 @@ def _prepared(proto: ModelProto, body: Body) -> Prepared:
         tuple(waiting),
         MappingProxyType(walk.types),
         MappingProxyType(walk.constants),
+        MappingProxyType(declared),
     )

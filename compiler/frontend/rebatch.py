@@ -47,7 +47,7 @@ class _Rebatch:
         self.old = old
         self.new = new
         self.axes: dict[str, int] = {}
-        self.walk = Walk(bound.types, bound.constants)
+        self.walk = Walk(bound.types, bound.constants, {})
 
     def changed(self, call: Call) -> Call:
         """The call for the new batch size; records its results."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -30,13 +31,17 @@ _REMEMBERED = 1 << 15
 
 
 def infer(
-    call: Call, types: tuple[TensorType | None, ...], values: tuple[Array | None, ...]
+    call: Call,
+    types: tuple[TensorType | None, ...],
+    values: tuple[Array | None, ...],
+    declared: Mapping[str, TensorType],
 ) -> tuple[TensorType, ...]:
     """The type of each output (left-out outputs have none and are skipped).
 
     `types` and `values` go with `call.inputs`; a value is given where it is known and may decide
-    a shape. Raises `UnsupportedError` when a shape depends on data, or nothing is known about the
-    operator, `ModelError` when the operands contradict the operator.
+    a shape. `declared` are the types that the model itself states for its results, by name: they
+    count where data would decide a shape. Raises `UnsupportedError` when a shape depends on data,
+    or nothing is known about the operator, `ModelError` when the operands contradict the operator.
     """
     data = tuple(None if value is None else value.tobytes() for value in values)
     check_known(call)
@@ -46,7 +51,10 @@ def infer(
         shapes = ", ".join(_text(item) for item in types)
         reason = str(error).strip().splitlines()[0]
         raise ModelError(f"{call.label} cannot take operands {shapes}: {reason}") from error
-    return tuple(_known(call, _completed(call, types, item)) for item in inferred)
+    return tuple(
+        _known(call, _completed(call, types, item), declared.get(name))
+        for name, item in zip(filter(None, call.outputs), inferred, strict=True)
+    )
 
 
 def check_arity(call: Call) -> None:
@@ -110,12 +118,15 @@ def _broadcast(call: Call, types: list[TensorType]) -> tuple[int, ...]:
         raise ModelError(f"{call.label}: shapes {shapes} do not broadcast") from error
 
 
-def _known(call: Call, inferred: Inferred) -> TensorType:
+def _known(call: Call, inferred: Inferred, declared: TensorType | None) -> TensorType:
     elem_type, shape = inferred
+    if shape is None and declared is not None:
+        return declared
     if shape is None:
         raise UnsupportedError(
             f"{call.label} gives a result whose shape depends on the data; cut the graph before "
-            "this node and run the rest on the host, or make its shape operands constant"
+            "this node and run the rest on the host, make its shape operands "
+            "constant, or have the model declare the shape of its result"
         )
     if any(extent < 0 for extent in shape):
         raise ModelError(f"{call.label} gives a negative extent in {list(shape)}")

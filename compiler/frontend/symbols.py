@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onnx import TensorShapeProto, ValueInfoProto
 
 from compiler.errors import OptionError, SymbolError, UnsupportedError
-from compiler.frontend.tensors import check_size, dtype_of
+from compiler.frontend.tensors import check_size, dtype_of, is_known
 from compiler.frontend.text import text
 from compiler.ir.dtypes import DType
 from compiler.ir.graph import TensorType
@@ -23,12 +23,14 @@ _NO_NAMES = frozenset({"", "?", "-1", "None", "none"})
 class DeclaredInput:
     """A graph input: each dim is an extent, a symbol, or `None` when nothing is said.
 
-    `dims` is `None` when not even the rank is known.
+    `dims` is `None` when not even the rank is known. `may_be_empty`: an extent is declared as 0,
+    by which most exporters say that they do not know it, and a few that there is nothing.
     """
 
     name: str
     dtype: DType
     dims: tuple[Dim, ...] | None
+    may_be_empty: bool = False
 
     @property
     def first_dim(self) -> Dim:
@@ -63,7 +65,22 @@ def declared_input(value: ValueInfoProto) -> DeclaredInput:
     tensor = value.type.tensor_type
     dtype = dtype_of(tensor.elem_type, f"input '{value.name}'")
     dims = tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
-    return DeclaredInput(value.name, dtype, dims)
+    may_be_empty = any(dim.HasField("dim_value") and not dim.dim_value for dim in tensor.shape.dim)
+    return DeclaredInput(value.name, dtype, dims, may_be_empty)
+
+
+def declared_types(values: Iterable[ValueInfoProto]) -> dict[str, TensorType]:
+    """Those of the values that are tensors with every extent given, by name."""
+    found = {}
+    for value in values:
+        tensor = value.type.tensor_type
+        if not tensor.HasField("shape") or not is_known(tensor.elem_type):
+            continue
+        dims = [dim for dim in map(_dim, tensor.shape.dim) if isinstance(dim, int)]
+        if len(dims) == len(tensor.shape.dim):
+            dtype = dtype_of(tensor.elem_type, f"value '{value.name}'")
+            found[text(value.name)] = TensorType(dtype, tuple(dims))
+    return found
 
 
 def symbols_of(inputs: Iterable[DeclaredInput]) -> tuple[str, ...]:
@@ -128,8 +145,9 @@ def _given_shapes(
 
 def _check_given(item: DeclaredInput, shape: tuple[int, ...]) -> None:
     text = f"--input-shape {item.name}={_times(shape)}"
-    if any(extent < 1 for extent in shape):
-        raise SymbolError(f"{text}: every extent must be 1 or more")
+    least = 0 if item.may_be_empty else 1
+    if any(extent < least for extent in shape):
+        raise SymbolError(f"{text}: every extent must be {least} or more")
     if item.dims is None:
         return
     if len(shape) != len(item.dims):

@@ -91,6 +91,11 @@ def dtype_of(elem_type: int, where: str) -> DType:
     return dtype
 
 
+def is_known(elem_type: int) -> bool:
+    """Whether `dtype_of` takes the number."""
+    return elem_type in _DTYPES
+
+
 def elem_type_of(dtype: DType) -> int:
     """The ONNX `data_type` number of an element type."""
     return _ELEM_TYPES[dtype]
@@ -116,6 +121,11 @@ def literal(array: Array) -> Constant:
     """A constant that holds `array`, which must not change any more."""
     array.setflags(write=False)
     return Constant(type_of_array(array), Literal(array))
+
+
+def empty(tensor_type: TensorType) -> Constant:
+    """A tensor without elements: its values are known, whoever makes it."""
+    return literal(np.empty(tensor_type.shape, numpy_dtype(tensor_type.dtype)))
 
 
 def check_size(tensor_type: TensorType, where: str) -> None:

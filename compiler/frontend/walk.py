@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -18,7 +18,14 @@ from compiler.frontend.made import Expansion
 from compiler.frontend.recurrent import is_recurrent, unrolled
 from compiler.frontend.scan import is_scan, unrolled_scan
 from compiler.frontend.shapes import check_arity, infer, may_decide_a_shape
-from compiler.frontend.tensors import SMALL_ELEMENTS, Literal, check_size, literal, numpy_dtype
+from compiler.frontend.tensors import (
+    SMALL_ELEMENTS,
+    Literal,
+    check_size,
+    empty,
+    literal,
+    numpy_dtype,
+)
 from compiler.ir.graph import Array, Constant, TensorType
 
 # Operators whose result depends on the type of their operand, not on its values.
@@ -47,8 +54,17 @@ class Walk:
     call adds to what the next ones can know.
     """
 
-    def __init__(self, types: Mapping[str, TensorType], constants: Mapping[str, Constant]) -> None:
-        """Start from values that are known before the first call."""
+    def __init__(
+        self,
+        types: Mapping[str, TensorType],
+        constants: Mapping[str, Constant],
+        declared: Mapping[str, TensorType],
+    ) -> None:
+        """Start from values that are known before the first call.
+
+        `declared` are types that the model states for results.
+        """
+        self.declared = declared
         self.types = dict(types)
         self.constants = dict(constants)
         self.made_calls = 0
@@ -104,10 +120,24 @@ class Walk:
             for name, given in zip(call.inputs, types, strict=True)
         )
         outputs = [name for name in call.outputs if name]
-        results = dict(zip(outputs, infer(call, types, values), strict=True))
+        results = dict(zip(outputs, infer(call, types, values, self.declared), strict=True))
         for name, result in results.items():
             check_size(result, f"{call.label}: result '{name}'")
         return results
+
+    def made(self, call: Call) -> Call | None:
+        """Record what a call makes at run time; gives the call without results of no elements.
+
+        Those are known, and so are all of a call's where no other is left.
+        """
+        results = self.inferred(call)
+        for name, result in results.items():
+            if result.elements == 0:
+                self.define(name, empty(result))
+            else:
+                self.types[name] = result
+        kept = tuple(name if name not in self.constants else "" for name in call.outputs)
+        return replace(call, outputs=kept) if any(kept) else None
 
     def _taken_apart(self, expansion: Expansion) -> tuple[Call, ...]:
         self.made_calls += len(expansion.calls)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from compiler.ir.graph import Node, TensorType
 from compiler.regions.box import Box, whole
-from compiler.regions.table import needed_by_rule
+from compiler.regions.table import REDUCTIONS, needed_by_rule
 
-__all__ = ["Box", "needed", "whole"]
+__all__ = ["REDUCTIONS", "Box", "needed", "whole"]
 
 
 def needed(

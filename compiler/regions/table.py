@@ -10,7 +10,7 @@ from compiler.regions import moves, products, rows, windows
 from compiler.regions.asked import Asked, Rule
 from compiler.regions.box import Box, broadcast
 
-_REDUCTIONS = ("Mean", "Sum", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
+REDUCTIONS = ("Mean", "Sum", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
 
 _RULES: dict[str, Rule] = {
     "MatMul": products.matmul,
@@ -64,7 +64,7 @@ _RULES: dict[str, Rule] = {
     "Squeeze": moves.reshape,
     "Unsqueeze": moves.reshape,
     "View": moves.reshape,
-    **{f"Reduce{name}": rows.reduce for name in _REDUCTIONS},
+    **{f"Reduce{name}": rows.reduce for name in REDUCTIONS},
 }
 _DOMAINS = frozenset({"", "ai.onnx", INTERNAL_DOMAIN})
 
