@@ -225,6 +225,8 @@ def draw_scatter(points: tuple[tuple[float, float, str], ...]) -> Figure:
     ends = [f(value for point in points for value in point[:2]) for f in (min, max)]
     axes.plot(ends, ends, color=GREY, linewidth=1, zorder=0)
     axes.set(xscale="log", yscale="log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.set(xlabel="predicted (inferences/s)", ylabel="measured (inferences/s)")
     axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     return figure
