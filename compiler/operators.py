@@ -77,7 +77,7 @@ _TABLE = (
         VectorOp.SIGMOID,
         "Sigmoid Tanh HardSwish Elu Selu Celu Softplus Softsign Mish Swish",
     )
-    + _rows(WorkKind.ELEMENTWISE, VectorOp.CONVERT, "Cast CastLike")
+    + _rows(WorkKind.ELEMENTWISE, VectorOp.CONVERT, "Cast CastLike BitCast")
     + _rows(WorkKind.ROWWISE, VectorOp.SOFTMAX, "Softmax LogSoftmax Hardmax")
     + _rows(
         WorkKind.ROWWISE,
@@ -106,7 +106,7 @@ _TABLE = (
     + _rows(
         WorkKind.MOVE,
         VectorOp.COPY,
-        "Concat Slice Split Pad Expand Tile Trilu ReverseSequence",
+        "Concat Slice Split Pad CenterCropPad Expand Tile Trilu ReverseSequence Range",
     )
     + _rows(WorkKind.MOVE, VectorOp.TRANSPOSE, "Transpose SpaceToDepth DepthToSpace")
     + _rows(
@@ -118,8 +118,11 @@ _TABLE = (
     + _rows(
         WorkKind.FOLD,
         None,
-        "Constant ConstantOfShape Shape Size Range EyeLike",
+        "Constant ConstantOfShape Shape Size EyeLike",
     )
+    + _rows(WorkKind.MATRIX, None, "ConvInteger MatMulInteger")
+    + _rows(WorkKind.ELEMENTWISE, VectorOp.CONVERT, "QuantizeLinear DequantizeLinear")
+    + _rows(WorkKind.ROWWISE, VectorOp.REDUCE, "DynamicQuantizeLinear")
     + _rows(WorkKind.ELEMENTWISE, VectorOp.COMPARE, "Binarizer Imputer", ML_DOMAIN)
     + _rows(WorkKind.ELEMENTWISE, VectorOp.MUL, "Scaler", ML_DOMAIN)
     + _rows(WorkKind.ROWWISE, VectorOp.NORMALIZE, "Normalizer", ML_DOMAIN)
@@ -132,6 +135,9 @@ _TABLE = (
     + _rows(WorkKind.MATRIX, None, "MatMulBias", INTERNAL_DOMAIN)
     + _rows(WorkKind.VIEW, None, "View", INTERNAL_DOMAIN)
     + _rows(WorkKind.ELEMENTWISE, VectorOp.SIGMOID, "Silu", INTERNAL_DOMAIN)
+    # As compiler.passes.quantization says.
+    + _rows(WorkKind.MATRIX, None, "QuantizedConv QuantizedMatMul", INTERNAL_DOMAIN)
+    + _rows(WorkKind.ELEMENTWISE, VectorOp.CONVERT, "Quantize Dequantize", INTERNAL_DOMAIN)
 )
 
 OPERATORS: dict[tuple[str, str], Operator] = {(row.domain, row.name): row for row in _TABLE}

@@ -24,6 +24,8 @@ def constants_of(graph: Graph, *, rounds: bool = True) -> Callable[[str], Array]
             if graph.types[name].dtype.is_float:
                 value = value.astype(np.float32)
                 value = rounded_constant(value) if rounds else value
+            elif graph.types[name].dtype.is_narrow:
+                value = value.astype(held_dtype(graph.types[name]))
             loaded[name] = value
         return loaded[name]
 

@@ -154,7 +154,7 @@ def _slice_of(start: int, end: int, step: int, extent: int) -> slice:
 
 def _cast(call: Call, operands: tuple[Array, ...]) -> Array:
     dtype = dtype_of(_int(call, "to", 0), call.label)
-    if DType.STRING in (dtype, type_of_array(operands[0]).dtype):
+    if dtype.is_narrow or DType.STRING in (dtype, type_of_array(operands[0]).dtype):
         return _reference(call, operands)[0]
     return operands[0].astype(numpy_dtype(dtype))
 

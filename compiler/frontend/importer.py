@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -79,7 +79,7 @@ def _of_nothing(name: str) -> str:
 def _of_batch(start: Prepared, bound: Bound, batch_size: int) -> Bound:
     """`bound` for `batch_size` samples, when no symbol says where the samples are."""
     leading = {bound.types[item.name].shape[0] for item in start.inputs if not item.is_scalar}
-    if leading == {batch_size}:
+    if leading in ({batch_size}, {0}):
         return bound
     if len(leading) == 1:
         names = tuple(item.name for item in start.inputs if not item.is_scalar)
@@ -96,6 +96,11 @@ def _check_supported(call: Call, walk: Walk) -> None:
     if is_control_flow(call):
         expand(call, walk.small_value)
     check_known(call)
+    if call.op == "BitCast" and any(_bits_are_floats(call, walk)):
+        raise UnsupportedError(
+            f"{call.label} takes the bits of floats, which the device holds in fp16; run it on "
+            "the host"
+        )
     row = find(call.domain, call.op)
     if row is None:
         raise UnsupportedError(
@@ -107,6 +112,11 @@ def _check_supported(call: Call, walk: Walk) -> None:
             f"{call.label} gives a result whose shape depends on an input; make its operands "
             "constant, or cut the graph before this node and run the rest on the host"
         )
+
+
+def _bits_are_floats(call: Call, walk: Walk) -> Iterator[bool]:
+    for tensor_type in (walk.types[call.inputs[0]], *walk.inferred(call).values()):
+        yield tensor_type.dtype.is_float
 
 
 def _graph(model: OnnxModel, bound: Bound, batch_size: int) -> Graph:

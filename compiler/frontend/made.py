@@ -17,6 +17,9 @@ from compiler.ir.graph import Array, Constant
 _OPERAND_OPSET = 13
 
 
+Setting = int | str | tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Expansion:
     """Calls, in order, and constants that take the place of a call."""
@@ -48,7 +51,7 @@ class Maker:
         op: str,
         inputs: tuple[str, ...],
         output: str = "",
-        attributes: Mapping[str, int | tuple[int, ...]] | None = None,
+        attributes: Mapping[str, Setting] | None = None,
     ) -> str:
         """A call with one result; gives the result's name, `output` when that is not empty."""
         result = output or self._fresh(op)
@@ -62,6 +65,13 @@ class Maker:
     def squeeze(self, value: str, axis: int) -> str:
         """The value without an axis of extent 1."""
         return self._with_ints("Squeeze", value, "axes", (axis,), "")
+
+    def reduce_sum(self, value: str, axes: tuple[int, ...], output: str = "") -> str:
+        """The value summed over some axes, which go away."""
+        if self.call.opset < _OPERAND_OPSET:
+            attributes: Mapping[str, Setting] = {"axes": axes, "keepdims": 0}
+            return self.op("ReduceSum", (value,), output, attributes)
+        return self.op("ReduceSum", (value, self._ints(axes)), output, {"keepdims": 0})
 
     def split(self, value: str, sizes: tuple[int, ...], axis: int) -> tuple[str, ...]:
         """Parts of the value along an axis."""
@@ -92,7 +102,7 @@ class Maker:
         op: str,
         inputs: tuple[str, ...],
         outputs: tuple[str, ...],
-        attributes: Mapping[str, int | tuple[int, ...]],
+        attributes: Mapping[str, Setting],
     ) -> None:
         protos = [helper.make_attribute(name, value) for name, value in attributes.items()]
         content = NodeProto(attribute=protos).SerializeToString()

@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from onnx import IR_VERSION, ModelProto, checker, defs, inliner
+from onnx import IR_VERSION, GraphProto, ModelProto, checker, defs, inliner
 
 from compiler.errors import ModelError, UnsupportedError
 from compiler.frontend.calls import Body, Call, Decoder, default_domain
 from compiler.frontend.model_file import ModelFile, read_model_file
 from compiler.frontend.order import is_sorted, ordered
+from compiler.frontend.shapes import through_elementwise
 from compiler.frontend.symbols import (
     DeclaredInput,
     batch_symbol_candidates,
     check_batch_symbol,
     declared_input,
-    declared_types,
+    declared_shapes,
     found_batch_symbol,
     symbols_of,
 )
@@ -31,7 +32,7 @@ from compiler.ir.graph import Constant, TensorType
 class Prepared:
     """What is known before symbols are bound: constants, and the calls that wait for inputs.
 
-    `declared` are the types of results that the model states in full.
+    `declared` are the shapes of results that the model states in full.
     """
 
     inputs: tuple[DeclaredInput, ...]
@@ -39,7 +40,7 @@ class Prepared:
     calls: tuple[Call, ...]
     types: Mapping[str, TensorType]
     constants: Mapping[str, Constant]
-    declared: Mapping[str, TensorType]
+    declared: Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +127,10 @@ def _opsets(proto: ModelProto) -> dict[str, int]:
     # Before IR version 3 a model could not say; it then means version 1 of the default domain.
     opsets = imports or {"": 1}
     newest = defs.onnx_opset_version()
-    if not OLDEST_OPSET <= opsets.get("", OLDEST_OPSET) <= newest:
+    opset = opsets.get("", OLDEST_OPSET)
+    if opset > newest or (opset < OLDEST_OPSET and _has_changed(proto.graph, opset)):
         raise UnsupportedError(
-            f"the model uses opset {opsets['']}, supported are {OLDEST_OPSET} to {newest}; "
+            f"the model uses opset {opset}, supported are {OLDEST_OPSET} to {newest}; "
             "convert it with onnx.version_converter"
         )
     if proto.ir_version > IR_VERSION:
@@ -137,6 +139,23 @@ def _opsets(proto: ModelProto) -> dict[str, int]:
             "export it with an older onnx package"
         )
     return opsets
+
+
+def _has_changed(graph: GraphProto, opset: int) -> bool:
+    """Whether a node means something else in `opset` than in the oldest one that is supported."""
+    return any(
+        _since(node.op_type, opset) != _since(node.op_type, OLDEST_OPSET)
+        or any(_has_changed(item.g, opset) for item in node.attribute)
+        for node in graph.node
+        if not default_domain(node.domain)
+    )
+
+
+def _since(op: str, opset: int) -> int | None:
+    """The opset from which on an operator has the meaning that it has in `opset`."""
+    if not defs.has(op, max_inclusive_version=opset, domain=""):
+        return None
+    return defs.get_schema(op, opset, "").since_version
 
 
 def _body(file: ModelFile, proto: ModelProto, opsets: Mapping[str, int]) -> Body:
@@ -152,7 +171,8 @@ def _prepared(proto: ModelProto, body: Body) -> Prepared:
     by_name = {value.name: value for value in proto.graph.input}
     inputs = tuple(declared_input(by_name[name]) for name in body.inputs)
     known = {name: item.type for name, item in body.constants.items()}
-    declared = declared_types((*proto.graph.output, *proto.graph.value_info))
+    stated = declared_shapes((*proto.graph.output, *proto.graph.value_info))
+    declared = through_elementwise(body.calls, stated)
     walk = Walk(known, body.constants, declared)
     waiting: list[Call] = []
     walk.run(body.calls, waiting.append)

@@ -7,7 +7,7 @@ of the ONNX operators LSTM (i, o, f, c), GRU (z, r, h) and RNN.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,8 +35,10 @@ def unrolled(call: Call, types: Mapping[str, TensorType]) -> Expansion:
     """The layer as plain calls; `types` holds those of its operands.
 
     Raises `UnsupportedError` for variants: peepholes, clipping, sequence lengths, activations of
-    other kinds, batch-first layout.
+    other kinds.
     """
+    if call.attributes.get("layout"):
+        return _batch_first(call, types)
     _check_variant(call)
     layer = _Layer.of(call, types)
     maker = Maker(call)
@@ -105,10 +107,38 @@ class _Cell:
     reset_after: bool
 
 
+def _batch_first(call: Call, types: Mapping[str, TensorType]) -> Expansion:
+    """The layer with its samples first (layout 1): turned before and after."""
+    maker = Maker(call)
+    turned: dict[str, TensorType] = {}
+    inputs = list(call.inputs)
+    for at in (0, 5, 6):
+        if any(call.inputs[at : at + 1]):
+            inputs[at] = maker.op("Transpose", (call.inputs[at],), attributes={"perm": (1, 0, 2)})
+            first, second, last = types[call.inputs[at]].shape
+            turned[inputs[at]] = TensorType(types[call.inputs[at]].dtype, (second, first, last))
+    before = maker.expansion()
+    attributes = {name: value for name, value in call.attributes.items() if name != "layout"}
+    outputs = tuple(f"{name}/steps_first" if name else "" for name in call.outputs)
+    inner = replace(call, inputs=tuple(inputs), outputs=outputs, attributes=attributes)
+    layer = unrolled(inner, {**types, **turned})
+    maker = Maker(call)
+    # [steps, directions, samples, hidden] to [samples, steps, directions, hidden]; the states
+    # have no steps.
+    for at, name in enumerate(call.outputs):
+        if name:
+            perm = (1, 0, 2) if at else (2, 0, 1, 3)
+            maker.op("Transpose", (outputs[at],), name, {"perm": perm})
+    after = maker.expansion()
+    return Expansion(
+        (*before.calls, *layer.calls, *after.calls), {**before.constants, **layer.constants}
+    )
+
+
 def _check_variant(call: Call) -> None:
     operands = {4: "sequence lengths", 7: "peepholes"}
     found = [text for at, text in operands.items() if any(call.inputs[at : at + 1])]
-    found += [name for name in ("clip", "input_forget", "layout") if call.attributes.get(name)]
+    found += [name for name in ("clip", "input_forget") if call.attributes.get(name)]
     activations = call.attributes.get("activations", ())
     usual = _ACTIVATIONS[call.op] * 2
     if isinstance(activations, tuple) and activations != usual[: len(activations)]:

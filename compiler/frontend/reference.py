@@ -15,6 +15,10 @@ from compiler.ir.graph import Array, AttributeValue, Node
 _IR_VERSION = 10
 """Any version since 4 will do: the evaluator asks for no more."""
 
+# Operators that went by another name since opset 11, with the same meaning.
+_NEWER = {"Scatter": "ScatterElements"}
+_NEWER_OPSET = 11
+
 
 def run_node(node: Node, operands: Sequence[Array | None]) -> tuple[Array, ...]:
     """All outputs of a node on whole operands; `None` stands for an absent one.
@@ -38,14 +42,15 @@ def run_node(node: Node, operands: Sequence[Array | None]) -> tuple[Array, ...]:
 
 def _model(node: Node, operands: Sequence[Array | None]) -> ModelProto:
     model = ModelProto(ir_version=_IR_VERSION)
-    model.opset_import.append(OperatorSetIdProto(domain=node.domain, version=node.opset))
+    version = max(node.opset, _NEWER_OPSET) if node.op in _NEWER else node.opset
+    model.opset_import.append(OperatorSetIdProto(domain=node.domain, version=version))
     model.graph.name = "node"
     for at, item in enumerate(operands):
         if item is not None:
             value = ValueInfoProto(name=f"i{at}")
             value.type.tensor_type.elem_type = np_dtype_to_tensor_dtype(item.dtype)
             model.graph.input.append(value)
-    call = NodeProto(op_type=node.op, domain=node.domain)
+    call = NodeProto(op_type=_NEWER.get(node.op, node.op), domain=node.domain)
     call.input.extend("" if item is None else f"i{at}" for at, item in enumerate(operands))
     call.output.extend(f"o{at}" if name else "" for at, name in enumerate(node.outputs))
     call.attribute.extend(_attribute(name, value) for name, value in node.attributes.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -34,12 +34,12 @@ def infer(
     call: Call,
     types: tuple[TensorType | None, ...],
     values: tuple[Array | None, ...],
-    declared: Mapping[str, TensorType],
+    declared: Mapping[str, tuple[int, ...]],
 ) -> tuple[TensorType, ...]:
     """The type of each output (left-out outputs have none and are skipped).
 
     `types` and `values` go with `call.inputs`; a value is given where it is known and may decide
-    a shape. `declared` are the types that the model itself states for its results, by name: they
+    a shape. `declared` are the shapes that the model itself states for its results, by name: they
     count where data would decide a shape. Raises `UnsupportedError` when a shape depends on data,
     or nothing is known about the operator, `ModelError` when the operands contradict the operator.
     """
@@ -51,8 +51,9 @@ def infer(
         shapes = ", ".join(_text(item) for item in types)
         reason = str(error).strip().splitlines()[0]
         raise ModelError(f"{call.label} cannot take operands {shapes}: {reason}") from error
+    nothing = any(item is not None and item.elements == 0 for item in types)
     return tuple(
-        _known(call, _completed(call, types, item), declared.get(name))
+        _known(call, _completed(call, types, item), declared.get(name), of_nothing=nothing)
         for name, item in zip(filter(None, call.outputs), inferred, strict=True)
     )
 
@@ -118,10 +119,13 @@ def _broadcast(call: Call, types: list[TensorType]) -> tuple[int, ...]:
         raise ModelError(f"{call.label}: shapes {shapes} do not broadcast") from error
 
 
-def _known(call: Call, inferred: Inferred, declared: TensorType | None) -> TensorType:
+def _known(
+    call: Call, inferred: Inferred, declared: tuple[int, ...] | None, *, of_nothing: bool
+) -> TensorType:
     elem_type, shape = inferred
-    if shape is None and declared is not None:
-        return declared
+    # An extent of 0 mostly means that the exporter did not know it.
+    if shape is None and declared is not None and (of_nothing or 0 not in declared):
+        shape = declared
     if shape is None:
         raise UnsupportedError(
             f"{call.label} gives a result whose shape depends on the data; cut the graph before "
@@ -200,3 +204,19 @@ def _text(item: TensorType | None) -> str:
 def may_decide_a_shape(call: Call, tensor_type: TensorType) -> bool:
     """Whether the values of an operand of this type may decide the shape of the result."""
     return not tensor_type.dtype.is_float or call.op in {"Resize", "Upsample", "Range"}
+
+
+def through_elementwise(
+    calls: Iterable[Call], declared: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[int, ...]]:
+    """`declared` and the shapes of what comes from them by operators on single elements."""
+    found = dict(declared)
+    for call in reversed(tuple(calls)):
+        row = find(call.domain, call.op)
+        is_unary = len(call.inputs) == 1 or call.op == "CastLike"
+        if row is None or row.kind is not WorkKind.ELEMENTWISE or not is_unary:
+            continue
+        shape = found.get(call.outputs[0])
+        if shape is not None:
+            found.setdefault(call.inputs[0], shape)
+    return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onnx import TensorShapeProto, ValueInfoProto
 
 from compiler.errors import OptionError, SymbolError, UnsupportedError
-from compiler.frontend.tensors import check_size, dtype_of, is_known
+from compiler.frontend.tensors import check_size, dtype_of
 from compiler.frontend.text import text
 from compiler.ir.dtypes import DType
 from compiler.ir.graph import TensorType
@@ -69,17 +69,14 @@ def declared_input(value: ValueInfoProto) -> DeclaredInput:
     return DeclaredInput(value.name, dtype, dims, may_be_empty)
 
 
-def declared_types(values: Iterable[ValueInfoProto]) -> dict[str, TensorType]:
+def declared_shapes(values: Iterable[ValueInfoProto]) -> dict[str, tuple[int, ...]]:
     """Those of the values that are tensors with every extent given, by name."""
     found = {}
     for value in values:
-        tensor = value.type.tensor_type
-        if not tensor.HasField("shape") or not is_known(tensor.elem_type):
-            continue
-        dims = [dim for dim in map(_dim, tensor.shape.dim) if isinstance(dim, int)]
-        if len(dims) == len(tensor.shape.dim):
-            dtype = dtype_of(tensor.elem_type, f"value '{value.name}'")
-            found[text(value.name)] = TensorType(dtype, tuple(dims))
+        shape = value.type.tensor_type.shape
+        is_given = value.type.tensor_type.HasField("shape")
+        if is_given and all(dim.HasField("dim_value") and dim.dim_value >= 0 for dim in shape.dim):
+            found[text(value.name)] = tuple(dim.dim_value for dim in shape.dim)
     return found
 
 

@@ -38,6 +38,15 @@ _DTYPES: dict[int, DType] = {
     TensorProto.UINT64: DType.UINT64,
     TensorProto.BOOL: DType.BOOL,
     TensorProto.STRING: DType.STRING,
+    TensorProto.FLOAT8E4M3FN: DType.FLOAT8E4M3FN,
+    TensorProto.FLOAT8E4M3FNUZ: DType.FLOAT8E4M3FNUZ,
+    TensorProto.FLOAT8E5M2: DType.FLOAT8E5M2,
+    TensorProto.FLOAT8E5M2FNUZ: DType.FLOAT8E5M2FNUZ,
+    TensorProto.FLOAT4E2M1: DType.FLOAT4E2M1,
+    TensorProto.INT4: DType.INT4,
+    TensorProto.UINT4: DType.UINT4,
+    TensorProto.INT2: DType.INT2,
+    TensorProto.UINT2: DType.UINT2,
 }
 _ELEM_TYPES = {dtype: elem_type for elem_type, dtype in _DTYPES.items()}
 _NUMPY_DTYPES = {
@@ -79,6 +88,20 @@ class FileTensor:
             yield np.frombuffer(data, dtype=numpy_dtype(self.type.dtype))
 
 
+@dataclass(frozen=True, slots=True)
+class PackedTensor:
+    """A `Constant.load` that reads a span of a file in which elements share bytes."""
+
+    span: Span
+    type: TensorType
+
+    def __call__(self) -> Array:
+        """The values, read anew."""
+        elem_type, dims = elem_type_of(self.type.dtype), self.type.shape
+        proto = TensorProto(data_type=elem_type, dims=dims, raw_data=self.span.read())
+        return _decode(proto)
+
+
 def dtype_of(elem_type: int, where: str) -> DType:
     """The element type of an ONNX `data_type` number; `where` begins the error's text."""
     dtype = _DTYPES.get(elem_type)
@@ -89,11 +112,6 @@ def dtype_of(elem_type: int, where: str) -> DType:
             f"{where} has element type {name}, which is not supported; convert it to FLOAT"
         )
     return dtype
-
-
-def is_known(elem_type: int) -> bool:
-    """Whether `dtype_of` takes the number."""
-    return elem_type in _DTYPES
 
 
 def elem_type_of(dtype: DType) -> int:
@@ -149,7 +167,7 @@ def constant_of(proto: TensorProto, folder: Path, embedded: Span | None = None) 
     if embedded is not None:
         return _in_file(embedded, tensor_type, where)
     if proto.data_location == TensorProto.EXTERNAL:
-        span = external_span(proto, folder, tensor_type.size_bytes)
+        span = external_span(proto, folder, _file_bytes(tensor_type))
         return _in_file(span, tensor_type, where)
     _check_stored(proto, tensor_type, where)
     if tensor_type.elements <= SMALL_ELEMENTS:
@@ -167,11 +185,14 @@ def _declared_type(proto: TensorProto, where: str) -> TensorType:
 
 
 def _in_file(span: Span, tensor_type: TensorType, where: str) -> Constant:
-    if tensor_type.dtype is DType.STRING or span.length_bytes != tensor_type.size_bytes:
+    needed = _file_bytes(tensor_type)
+    if tensor_type.dtype is DType.STRING or span.length_bytes != needed:
         raise ModelFileError(
-            f"{where} needs {tensor_type.size_bytes} bytes, {span.path.name} holds "
+            f"{where} needs {needed} bytes, {span.path.name} holds "
             f"{span.length_bytes} for it; the file is damaged"
         )
+    if needed != tensor_type.size_bytes:
+        return Constant(tensor_type, PackedTensor(span, tensor_type))
     load = FileTensor(span, tensor_type)
     return (
         literal(load()) if tensor_type.elements <= SMALL_ELEMENTS else Constant(tensor_type, load)
@@ -191,14 +212,20 @@ _FIELDS = {
 
 def _check_stored(proto: TensorProto, tensor_type: TensorType, where: str) -> None:
     if proto.HasField("raw_data"):
-        stored, needed, unit = len(proto.raw_data), tensor_type.size_bytes, "bytes"
+        stored, needed, unit = len(proto.raw_data), _file_bytes(tensor_type), "bytes"
     else:
         field = _FIELDS.get(tensor_type.dtype, "int32_data")
-        stored, needed, unit = len(getattr(proto, field)), tensor_type.elements, "elements"
+        is_packed = tensor_type.dtype.file_bits < 8
+        needed = _file_bytes(tensor_type) if is_packed else tensor_type.elements
+        stored, unit = len(getattr(proto, field)), "elements"
     if stored != needed:
         raise ModelError(
             f"{where} declares {needed} {unit} but holds {stored}; the file is damaged"
         )
+
+
+def _file_bytes(tensor_type: TensorType) -> int:
+    return -(-tensor_type.elements * tensor_type.dtype.file_bits // 8)
 
 
 def _decode(proto: TensorProto) -> Array:

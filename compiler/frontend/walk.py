@@ -11,10 +11,12 @@ import numpy as np
 from compiler.errors import UnsupportedError
 from compiler.frontend.calls import Call
 from compiler.frontend.control_flow import expand, is_control_flow, is_decided
+from compiler.frontend.einsum import is_other_einsum, rewritten
 from compiler.frontend.evaluate import RANDOM, evaluate, has_fast_form, result_elements
 from compiler.frontend.fold import Folded
 from compiler.frontend.function_body import expanded, has_body
 from compiler.frontend.made import Expansion
+from compiler.frontend.quantized import dequantised, is_quantised, stays
 from compiler.frontend.recurrent import is_recurrent, unrolled
 from compiler.frontend.scan import is_scan, unrolled_scan
 from compiler.frontend.shapes import check_arity, infer, may_decide_a_shape
@@ -58,11 +60,11 @@ class Walk:
         self,
         types: Mapping[str, TensorType],
         constants: Mapping[str, Constant],
-        declared: Mapping[str, TensorType],
+        declared: Mapping[str, tuple[int, ...]],
     ) -> None:
         """Start from values that are known before the first call.
 
-        `declared` are types that the model states for results.
+        `declared` are shapes that the model states for results.
         """
         self.declared = declared
         self.types = dict(types)
@@ -82,6 +84,10 @@ class Walk:
                 waiting.extend(reversed(self._taken_apart(unrolled(call, self.types))))
             elif is_scan(call) and all(name in self.types for name in call.reads):
                 waiting.extend(reversed(self._taken_apart(unrolled_scan(call, self.types))))
+            elif is_other_einsum(call) and all(name in self.types for name in call.inputs):
+                waiting.extend(reversed(self._taken_apart(rewritten(call, self.types))))
+            elif is_quantised(call) and all(name in self.types for name in call.inputs if name):
+                waiting.extend(reversed(self._taken_apart(dequantised(call, self.types))))
             elif has_body(call) and all(name in self.types for name in call.inputs if name):
                 waiting.extend(reversed(self._taken_apart(expanded(call, self.types))))
             elif not self._folded(call):
@@ -157,6 +163,8 @@ class Walk:
         elif call.op in _OF_TYPE and not call.domain:
             return self._folded_by_type(call)
         elif is_control_flow(call) or not all(n in self.constants for n in call.inputs if n):
+            return False
+        elif stays(call, self.types):
             return False
         elif call.op in RANDOM:
             raise UnsupportedError(f"{call.label} gives random values; make them an input")

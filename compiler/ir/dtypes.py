@@ -1,4 +1,8 @@
-"""Element types of tensors."""
+"""Element types of tensors.
+
+A float narrower than fp16 is held in fp16, which has all of its values; an integer narrower than
+a byte takes a byte. FLOAT8E8M0 is missing: its range is far beyond that of fp16.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +25,31 @@ class DType(Enum):
     UINT32 = "uint32"
     UINT64 = "uint64"
     BOOL = "bool"
+    FLOAT8E4M3FN = "float8_e4m3fn"
+    FLOAT8E4M3FNUZ = "float8_e4m3fnuz"
+    FLOAT8E5M2 = "float8_e5m2"
+    FLOAT8E5M2FNUZ = "float8_e5m2fnuz"
+    FLOAT4E2M1 = "float4_e2m1fn"
+    INT4 = "int4"
+    UINT4 = "uint4"
+    INT2 = "int2"
+    UINT2 = "uint2"
     STRING = "str"
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of one element (a string counts as 0: it never reaches the device)."""
+        """Bytes of one element in memory (a string counts as 0: it never reaches the device)."""
         return _SIZE_BYTES[self]
+
+    @property
+    def file_bits(self) -> int:
+        """Bits of one element in a model file, where several share a byte."""
+        return _PACKED_BITS.get(self, 8 * self.size_bytes)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether a cast to it must round or wrap to fewer bits than it is held in."""
+        return self in _FLOATS_OF_8_BITS or self in _PACKED_BITS
 
     @property
     def is_float(self) -> bool:
@@ -34,6 +57,16 @@ class DType(Enum):
         return self in _FLOATS
 
 
+_FLOATS_OF_8_BITS = frozenset(
+    {DType.FLOAT8E4M3FN, DType.FLOAT8E4M3FNUZ, DType.FLOAT8E5M2, DType.FLOAT8E5M2FNUZ}
+)
+_PACKED_BITS = {
+    DType.FLOAT4E2M1: 4,
+    DType.INT4: 4,
+    DType.UINT4: 4,
+    DType.INT2: 2,
+    DType.UINT2: 2,
+}
 _SIZE_BYTES = {
     DType.FLOAT32: 4,
     DType.FLOAT16: 2,
@@ -49,5 +82,12 @@ _SIZE_BYTES = {
     DType.UINT64: 8,
     DType.BOOL: 1,
     DType.STRING: 0,
+    **dict.fromkeys((*_FLOATS_OF_8_BITS, *_PACKED_BITS), 1),
 }
-_FLOATS = frozenset({DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64})
+_FLOATS = _FLOATS_OF_8_BITS | {
+    DType.FLOAT32,
+    DType.FLOAT16,
+    DType.BFLOAT16,
+    DType.FLOAT64,
+    DType.FLOAT4E2M1,
+}

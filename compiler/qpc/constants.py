@@ -187,7 +187,7 @@ def _flat(values: Array) -> Iterator[Array]:
 
 def _narrowed(values: Array, dtype: np.dtype[Any]) -> Array:
     """In the stored type; finite values beyond its range become its largest."""
-    if values.dtype.name == DType.BFLOAT16.value:
+    if values.dtype.name not in np.sctypeDict:
         values = values.astype(np.float32)
     try:
         with np.errstate(over="raise"):
@@ -200,11 +200,11 @@ def _narrowed(values: Array, dtype: np.dtype[Any]) -> Array:
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:
     """The numpy type of an element type."""
-    if dtype is DType.BFLOAT16:
-        import ml_dtypes  # the package by which onnx gives numpy this type
+    if dtype is DType.BFLOAT16 or dtype.is_narrow:
+        import ml_dtypes  # the package by which onnx gives numpy these types
 
-        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return bfloat16
+        other: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype.value))
+        return other
     return np.dtype(object if dtype is DType.STRING else dtype.value)
 
 

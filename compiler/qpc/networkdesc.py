@@ -61,6 +61,7 @@ _DATA_TYPES = {
     DType.UINT32: DataType.INT32I,
     DType.UINT64: DataType.INT64I,
     DType.BOOL: DataType.INT8,
+    **{dtype: DataType.INT8 for dtype in DType if dtype.is_narrow},
 }
 
 

@@ -8,6 +8,7 @@ from math import sqrt
 
 import numpy as np
 
+from compiler.execute.rounding import narrowed
 from compiler.execute.work import Work
 from compiler.ir.graph import Array
 
@@ -28,8 +29,7 @@ def _divide(work: Work, left: Array, right: Array) -> Array:
 
 
 def _mod(work: Work, left: Array, right: Array) -> Array:
-    truncates = work.node.int("fmod", 0) or left.dtype.kind == "f"
-    return np.asarray(np.fmod(left, right) if truncates else np.mod(left, right))
+    return np.asarray((np.fmod if work.node.int("fmod", 0) else np.mod)(left, right))
 
 
 def _power(work: Work, left: Array, right: Array) -> Array:
@@ -95,7 +95,18 @@ def _cast(work: Work) -> Array:
     value = work.operand(0)
     if work.dtype.kind == "b":
         return np.asarray(value != 0)
+    if work.made.dtype.is_narrow:
+        value = narrowed(value, work.made.dtype, saturates=bool(work.node.int("saturate", 1)))
     return value.astype(work.dtype)
+
+
+def _range(work: Work) -> Array:
+    start, step = work.all_of(0), work.all_of(2)
+    return np.asarray(start + np.arange(*work.box[0]) * step)
+
+
+def _bit_cast(work: Work) -> Array:
+    return np.ascontiguousarray(work.operand(0)).view(work.dtype)
 
 
 def _prelu(work: Work, value: Array, slope: Array) -> Array:
@@ -233,4 +244,6 @@ KERNELS: dict[str, Callable[[Work], Array]] = {
     "Clip": _clip,
     "Cast": _cast,
     "CastLike": _cast,
+    "BitCast": _bit_cast,
+    "Range": _range,
 }

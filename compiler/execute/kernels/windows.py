@@ -125,7 +125,9 @@ def _coordinates(work: Work, at: Array, scale: float, extent: int, made: int) ->
     if mode == "asymmetric":
         return at / scale
     if mode == "align_corners":
-        return at * (extent - 1) / max(made - 1, 1) if made > 1 else at * 0.0
+        # The extent that is aligned is the scaled one, which need not be whole (ONNX, Resize).
+        last = scale * extent - 1
+        return at * (extent - 1) / last if made > 1 and last > 0 else at * 0.0
     if mode == "pytorch_half_pixel" and made <= 1:
         return at * 0.0
     if mode == "half_pixel_symmetric":

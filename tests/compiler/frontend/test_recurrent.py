@@ -115,7 +115,6 @@ def test_the_weights_are_shared_by_all_steps(tmp_path: Path) -> None:
     ("name", "value", "says"),
     [
         ("clip", 3.0, "clip"),
-        ("layout", 1, "layout"),
         ("activations", ["Relu", "Tanh", "Tanh"], "activations Relu, Tanh, Tanh"),
     ],
 )
