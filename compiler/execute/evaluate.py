@@ -10,6 +10,7 @@ import numpy as np
 
 from compiler.errors import ExecutionError
 from compiler.execute.kernels import elementwise, moves, products, rows, windows
+from compiler.execute.rounding import numpy_dtype
 from compiler.execute.work import Work
 from compiler.frontend.reference import run_node
 from compiler.ir.graph import Array
@@ -31,6 +32,8 @@ _PLACES = {
     "Slice": (1, 2, 3, 4),
     **{f"Reduce{name}": (1,) for name in REDUCTIONS},
 }
+# Operators on elements of which other operands hold one value a block or an axis.
+_OF_BLOCKS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _DOMAINS = frozenset({"", "ai.onnx", INTERNAL_DOMAIN})
 
 
@@ -73,8 +76,9 @@ def _by_reference(work: Work) -> Array:
     Where the box needs a part of an operand only, the rest, which may not be there yet, is zero.
     """
     operator = find(work.node.domain, work.node.op)
-    if operator is not None and operator.kind is WorkKind.ELEMENTWISE:
-        given = [work.operand(at) if work.has(at) else None for at in _inputs(work)]
+    is_elementwise = operator is not None and operator.kind is WorkKind.ELEMENTWISE
+    if is_elementwise and work.node.op not in _OF_BLOCKS:
+        given = [_part(work, at) if work.has(at) else None for at in _inputs(work)]
         return np.broadcast_to(run_node(work.node, given)[work.output], work.shape)
     at = tuple(slice(*ends) for ends in work.box)
     given_at = filter(work.has, _inputs(work))
@@ -82,15 +86,21 @@ def _by_reference(work: Work) -> Array:
         given = [_padded(work, index) if work.has(index) else None for index in _inputs(work)]
         return run_node(work.node, given)[work.output][at]
     if work.node.name not in work.memo:
-        given = [work.all_of(index) if work.has(index) else None for index in _inputs(work)]
+        given = [_padded(work, index) if work.has(index) else None for index in _inputs(work)]
         work.memo[work.node.name] = run_node(work.node, given)
     return work.memo[work.node.name][work.output][at]
+
+
+def _part(work: Work, index: int) -> Array:
+    """What the box needs of an operand, in the type by which the reference knows it."""
+    values, dtype = work.operand(index), work.type(index).dtype
+    return values.astype(numpy_dtype(dtype)) if dtype.is_narrow else values
 
 
 def _padded(work: Work, index: int) -> Array:
     """What the box needs of an operand, amid zeros of its whole shape."""
     part = work.part(index)
-    values = work.read(index, part)
+    values = _part(work, index)
     result = np.zeros(work.type(index).shape, values.dtype)
     result[tuple(slice(*ends) for ends in part)] = values
     return result
