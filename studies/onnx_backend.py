@@ -320,11 +320,19 @@ def report(found: Sequence[Outcome]) -> str:
             f"{verdict.value:9} {counts[verdict]:5}"
             + (share if verdict is not Verdict.LEFT_OUT else "")
         )
+    kinds = Counter(_kind(item.group) for item in found if item.verdict is Verdict.REFUSED)
+    lines += ["\nrefused, by kind of reason:"] if kinds else []
+    lines += [f"{count:5}  {kind}" for kind, count in kinds.most_common()]
     for verdict in (Verdict.FAILED, Verdict.REFUSED, Verdict.LEFT_OUT):
         groups = Counter(item.group for item in found if item.verdict is verdict)
         lines += [f"\n{verdict.value}:"] if groups else []
         lines += [f"{count:5}  {group}" for group, count in groups.most_common()]
     return "\n".join(lines)
+
+
+def _kind(group: str) -> str:
+    """A group without the operator or value that it is about."""
+    return re.sub(r"^(?:node )?(?:input )?(?:[\w.]+::\w+|'\.\.\.'):? ", "", group)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

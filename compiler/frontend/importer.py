@@ -92,6 +92,9 @@ def _of_batch(start: Prepared, bound: Bound, batch_size: int) -> Bound:
     )
 
 
+_OF_UNKNOWN_NUMBER = frozenset({"NonZero", "Unique", "Compress", "NonMaxSuppression"})
+
+
 def _check_supported(call: Call, walk: Walk) -> None:
     if is_control_flow(call):
         expand(call, walk.small_value)
@@ -100,6 +103,11 @@ def _check_supported(call: Call, walk: Walk) -> None:
         raise UnsupportedError(
             f"{call.label} takes the bits of floats, which the device holds in fp16; run it on "
             "the host"
+        )
+    if call.op in _OF_UNKNOWN_NUMBER and not call.domain:
+        raise UnsupportedError(
+            f"{call.label}: how many results it gives depends on its values, a program has "
+            "buffers of fixed shapes; cut the graph before this node and run the rest on the host"
         )
     row = find(call.domain, call.op)
     if row is None:
