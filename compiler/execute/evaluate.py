@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from compiler.errors import ExecutionError
-from compiler.execute.kernels import elementwise, moves, products, rows, windows
+from compiler.execute.kernels import elementwise, moves, products, quantized, rows, windows
 from compiler.execute.rounding import numpy_dtype
 from compiler.execute.work import Work
 from compiler.frontend.reference import run_node
@@ -20,6 +20,7 @@ from compiler.regions import REDUCTIONS, whole
 _KERNELS: dict[str, Callable[[Work], Array | None]] = {
     **elementwise.KERNELS,
     **products.KERNELS,
+    **quantized.KERNELS,
     **rows.KERNELS,
     **windows.KERNELS,
     **moves.KERNELS,

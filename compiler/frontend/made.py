@@ -17,7 +17,7 @@ from compiler.ir.graph import Array, Constant
 _OPERAND_OPSET = 13
 
 
-Setting = int | str | tuple[int, ...]
+Setting = int | float | str | tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

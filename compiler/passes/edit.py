@@ -138,6 +138,17 @@ class GraphEdit:
         self._types[name] = type_
         return name
 
+    def is_output(self, name: str) -> bool:
+        """Whether the graph returns the value."""
+        return name in self._outputs
+
+    def insert(self, node: Node, *nodes: Node) -> None:
+        """Put `nodes` before `node`; they must not make what it makes."""
+        position, order = self._rank[self._handle(node)]
+        for extra in nodes:
+            self._insert(extra, (position, order - 1))
+        self._changes += 1
+
     def substitute(self, node: Node, *nodes: Node) -> None:
         """Put `nodes` in the place of `node`; the last one makes what is used of its outputs."""
         handle = self._handle(node)

@@ -13,6 +13,7 @@ from compiler.passes.fuse_layernorm import FuseLayerNorm
 from compiler.passes.lower_gathers import LowerGathers
 from compiler.passes.merge_pads import MergePads
 from compiler.passes.merge_views import MergeViews
+from compiler.passes.quantization import Quantization
 from compiler.passes.reduce_strength import ReduceStrength
 from compiler.passes.remove_dead import RemoveDead
 from compiler.passes.remove_identities import RemoveIdentities
@@ -31,6 +32,7 @@ PIPELINE: tuple[Pass, ...] = (
     FuseActivations(),
     ReduceStrength(),
     MergePads(),
+    Quantization(),
     FuseBias(),
     FuseBatchNorm(),
     FoldScales(),

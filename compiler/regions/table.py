@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from compiler.ir.graph import Node, TensorType
 from compiler.operators import INTERNAL_DOMAIN, WorkKind, find
-from compiler.regions import moves, products, rows, windows
+from compiler.regions import moves, products, quantized, rows, windows
 from compiler.regions.asked import Asked, Rule
 from compiler.regions.box import Box, broadcast
 
@@ -17,6 +17,10 @@ _RULES: dict[str, Rule] = {
     "MatMulBias": products.matmul,
     "Gemm": products.gemm,
     "Einsum": products.einsum,
+    "QuantizedMatMul": quantized.matmul,
+    "MatMulInteger": quantized.matmul_integer,
+    "QuantizedConv": quantized.conv,
+    "ConvInteger": quantized.conv_integer,
     "Conv": windows.conv,
     "ConvTranspose": windows.conv_transpose,
     "MaxPool": windows.pool,

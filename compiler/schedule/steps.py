@@ -16,6 +16,7 @@ from enum import Enum
 from math import prod
 
 from compiler.errors import UnsupportedError
+from compiler.ir.dtypes import DType
 from compiler.ir.graph import Graph, Node, TensorType
 from compiler.operators import OPERATORS, Operator, WorkKind
 from compiler.program import VectorOp
@@ -32,6 +33,8 @@ NARROW = 4
 """Channels of the device's depth-4 layouts (network descriptor: D4 variants), for images."""
 
 _FREE_AFTER_MATRIX = frozenset({"Relu", "Clip"})
+_CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "QuantizedConv", "ConvInteger"})
+_PRODUCTS = frozenset({"MatMul", "MatMulBias", "Gemm", "QuantizedMatMul", "MatMulInteger"})
 _NEW_AXES = frozenset({"Transpose", "Gather", "GatherND", "SpaceToDepth", "DepthToSpace", "Tile"})
 """Operators whose output dims do not stand for the same as their input's."""
 _FLAT_OPS = frozenset({"Transpose", "Softmax", "LogSoftmax", "Gather", "ArgMax", "TopK", "CumSum"})
@@ -326,9 +329,9 @@ class _Builder:
         follower = self.fused.get(node.name)
         nodes = (node,) if follower is None else (node, follower)
         self.storage[out] = made = nodes[-1].outputs[0]
-        axis = 1 if node.op in ("Conv", "ConvTranspose") else None
+        axis = 1 if node.op in _CONVOLUTIONS else None
         type_ = self.graph.types[out]
-        if node.op in ("MatMul", "MatMulBias", "Gemm") and work.outputs > 1 and not operands[1:]:
+        if node.op in _PRODUCTS and work.outputs > 1 and not operands[1:]:
             axis = len(type_.shape) - 1
         step = Step(
             name=node.name,
@@ -363,7 +366,7 @@ class _Builder:
             storage = self.storage[name]
             wanted = flat or self.layout[operands[0].tensor if operands else storage]
             op = VectorOp.FROM_D32 if wanted is _Layout.FLAT else VectorOp.TO_D32
-            if self.graph.types[name].dtype.is_float:
+            if _is_laid_out(self.graph.types[name].dtype):
                 storage = self._in_layout(storage, self.graph.types[name], wanted, op)
             local = operator.kind is WorkKind.ELEMENTWISE
             operands.append(Operand(storage, name, index, local))
@@ -392,6 +395,11 @@ class _Builder:
             sources=_sources(operands),
         )
         self._add(step, _Layout.FLAT)
+
+
+def _is_laid_out(dtype: DType) -> bool:
+    """Whether a tensor can be in the block layout: floats, and integers that stand for them."""
+    return dtype.is_float or dtype in (DType.INT8, DType.UINT8)
 
 
 def _sources(operands: list[Operand]) -> tuple[tuple[str, str], ...]:
@@ -424,6 +432,11 @@ def _element_bytes(type_: TensorType) -> int:
 
 def _matrix_work(node: Node, graph: Graph) -> MatrixWork:
     out = graph.types[node.outputs[0]].shape
+    if node.op in ("QuantizedConv", "ConvInteger"):
+        return replace(_conv_work(node, graph, out), int8=True)
+    if node.op in ("QuantizedMatMul", "MatMulInteger"):
+        first, second = (graph.types[name].shape for name in node.inputs[:2])
+        return replace(_matmul_work(first, second, out), int8=True)
     if node.op in ("Conv", "ConvTranspose"):
         return _conv_work(node, graph, out)
     first = graph.types[node.inputs[0]].shape
