@@ -87,6 +87,8 @@ def test_a_scan_without_equal_extents_is_ill_formed(tmp_path: Path) -> None:
         ("abc->b", ((2, 3, 4),)),
         ("...a->a...", ((2, 3, 4),)),
         ("ba", ((2, 3),)),
+        ("dcba", ((2, 3, 4, 5),)),
+        ("c...a", ((2, 3, 4, 5),)),
         ("ab->", ((2, 3),)),
         ("ab->ab", ((2, 3),)),
         ("a,a", ((6,), (6,))),
@@ -145,6 +147,12 @@ def test_a_declared_shape_stands_for_one_that_an_input_decides(tmp_path: Path) -
     open_ = declared.replace("float[4,1,3] y", "float[a,1,3] y")
     with pytest.raises(UnsupportedError, match=r"Reshape, opset 17.*declare the shape"):
         _bound(written(tmp_path, open_))
+
+
+def test_a_declared_extent_of_0_says_nothing(tmp_path: Path) -> None:
+    body = "g (float[2,6] x, int64[2] s) => (float[0,6] y) { y = Reshape (x, s) }"
+    with pytest.raises(UnsupportedError, match=r"Reshape, opset 17.*declare the shape"):
+        _bound(written(tmp_path, body))
 
 
 def test_a_declared_shape_reaches_back_through_single_elements(tmp_path: Path) -> None:
