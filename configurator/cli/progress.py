@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Timer
 
 from configurator import objective
 from configurator.records import TrialRow, Workflow
@@ -13,6 +14,9 @@ from runtime_sim.measurement import Measurement
 
 # assumed: often enough to see that it lives, seldom enough for a log file.
 SECONDS_BETWEEN_LINES = 5.0
+
+# assumed: when a user begins to wonder.
+SECONDS_UNTIL_SAID = 2.0
 
 OnTrial = Callable[[TrialRow], None]
 
@@ -27,6 +31,19 @@ def progress(workflow: Workflow, total: int, *, quiet: bool) -> Iterator[OnTrial
         yield lambda row: None
     else:
         yield Lines(workflow, total, time.monotonic)
+
+
+@contextmanager
+def said_when_slow(text: str, *, quiet: bool) -> Iterator[None]:
+    """Print `text` on stderr where what follows takes more than a moment."""
+    timer = Timer(SECONDS_UNTIL_SAID, lambda: print(text, file=sys.stderr, flush=True))
+    timer.daemon = True
+    if not quiet:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Lines:

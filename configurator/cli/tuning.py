@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from compiler.errors import DoesNotFitError
 from compiler.target import Sku, device
 from configurator import export, objective, tables
-from configurator.cli.progress import progress
+from configurator.cli.progress import progress, said_when_slow
 from configurator.records import Workflow
 from configurator.search import Sampler
 from configurator.space import Choices, SearchSpace, space_for
@@ -128,12 +127,12 @@ def _try_first(request: TuneRequest, toolchain: Toolchain[Program], *, quiet: bo
     The search would find out as well, and finds this program in the cache. Running it once lets
     the simulator build its loops, which must not count as a trial's time.
     """
-    if not quiet:
-        print("preparing (a new installation takes some seconds longer, once)", file=sys.stderr)
     starts = request.space.starts(request.workflow)
     first = starts[0] if starts else request.space.candidate((0, 0, 0))
     once = RunOptions(instances=1, set_size=1, inferences=1)
-    with suppress(DoesNotFitError, DeviceError):  # others may fit
+    told = "preparing the simulator (once after an installation)"
+    # Candidates that do not fit leave others that may.
+    with said_when_slow(told, quiet=quiet), suppress(DoesNotFitError, DeviceError):
         program = toolchain.compiler.compile(request.model_path, first.compile, request.device)
         toolchain.backend.run(program, once)
 
