@@ -30,6 +30,7 @@ from compiler.execute.graph import run_graph
 from compiler.execute.run import execute
 from compiler.options import CompileOptions
 from compiler.target import Sku, device
+from configurator.cli.arguments import parse_input_shapes
 
 Values = dict[str, NDArray[np.generic]]
 
@@ -148,10 +149,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=2)
     parser.add_argument("--symbol", action="append", default=[], metavar="NAME=INT")
+    parser.add_argument("--input-shape", action="append", default=[], metavar="NAME=1x3x8x8")
     asked = parser.parse_args(arguments)
     symbols = tuple(sorted((s.split("=")[0], int(s.split("=")[1])) for s in asked.symbol))
     options = CompileOptions(
-        num_cores=asked.cores, batch_size=asked.batch_size, symbols=symbols
+        num_cores=asked.cores,
+        batch_size=asked.batch_size,
+        symbols=symbols,
+        input_shapes=parse_input_shapes(asked.input_shape),
     )
     print(f"{'model':40} {'tasks':>8} {'float32':>10} {'fp16':>10} {'seconds':>8}")
     with tempfile.TemporaryDirectory() as folder:
