@@ -42,7 +42,7 @@ def has_body(call: Call) -> bool:
     """Whether the call is one to expand: unknown to our table, defined by a body in ONNX."""
     if find(call.domain, call.op) is not None or call.bodies:
         return False
-    return _is_function(call.op, call.opset, call.domain)
+    return is_function(call.op, call.opset, call.domain)
 
 
 def expanded(call: Call, types: Mapping[str, TensorType]) -> Expansion:
@@ -64,7 +64,8 @@ def expanded(call: Call, types: Mapping[str, TensorType]) -> Expansion:
 
 
 @lru_cache
-def _is_function(op: str, opset: int, domain: str) -> bool:
+def is_function(op: str, opset: int, domain: str) -> bool:
+    """Whether ONNX defines the operator by others."""
     if not defs.has(op, max_inclusive_version=opset, domain=domain):
         return False
     schema = _schema(op, opset, domain)

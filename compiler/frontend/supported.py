@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from onnx import defs
 
+from compiler.frontend.evaluate import RANDOM
+from compiler.frontend.function_body import is_function
 from compiler.frontend.model import OLDEST_OPSET
 from compiler.operators import INTERNAL_DOMAIN, OPERATORS
 
@@ -28,10 +30,23 @@ def supported_operators() -> tuple[SupportedOperator, ...]:
     history = _history()
     found = [
         SupportedOperator(domain or "ai.onnx", name, *history.get((domain, name), (None, None)))
-        for domain, name in OPERATORS
+        for domain, name in {*OPERATORS, *_taken_apart()}
         if domain != INTERNAL_DOMAIN
     ]
     return tuple(sorted(found, key=lambda operator: (operator.domain, operator.name)))
+
+
+def _taken_apart() -> set[tuple[str, str]]:
+    """Operators that become others: loops and layers as their steps, and those with a body."""
+    names = ("If", "Loop", "Scan", "LSTM", "GRU", "RNN")
+    schemas = [item for item in defs.get_all_schemas() if not item.deprecated]
+    bodies = {
+        (item.domain, item.name)
+        for item in schemas
+        if is_function(item.name, item.since_version, item.domain)
+    }
+    unusable = RANDOM | {"SequenceMap"}
+    return {("", name) for name in names} | {key for key in bodies if key[1] not in unusable}
 
 
 def _history() -> dict[tuple[str, str], tuple[int | None, int | None]]:
