@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from compiler.execute.evaluate import evaluate
 from compiler.execute.rounding import held_dtype, rounded
 from compiler.execute.values import constants_of, fed, host_value, small_constants
+from compiler.execute.wide import wide_values
 from compiler.execute.work import Read, Work
 from compiler.ir.graph import Array, Graph, Node
 from compiler.regions import Box, whole
@@ -19,6 +20,7 @@ def run_graph(
     values = {name: fed(graph, inputs, name, rounds=rounds) for name in graph.inputs}
     constants = constants_of(graph, rounds=rounds)
     small = small_constants(graph)
+    wide = wide_values(graph)
     for node in graph.nodes:
         memo: dict[str, tuple[Array, ...]] = {}
         for output, name in enumerate(node.outputs):
@@ -28,7 +30,7 @@ def run_graph(
             box = whole(graph.types[name].shape)
             result = evaluate(Work(node, graph.types, output, box, read, small, memo))
             is_float = held_dtype(graph.types[name]).kind == "f"
-            values[name] = rounded(result) if rounds and is_float else result
+            values[name] = rounded(result) if rounds and is_float and name not in wide else result
     found = {**values, **{n: constants(n) for n in graph.outputs if graph.is_constant(n)}}
     return {name: host_value(graph, name, found[name]) for name in graph.outputs}
 

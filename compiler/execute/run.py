@@ -15,6 +15,7 @@ from compiler.errors import ExecutionError
 from compiler.execute.evaluate import evaluate
 from compiler.execute.rounding import held_dtype, rounded
 from compiler.execute.values import constants_of, fed, host_value, small_constants
+from compiler.execute.wide import wide_values
 from compiler.execute.work import Work
 from compiler.ir.graph import Array, Graph, Node
 from compiler.program import Layer, Program
@@ -61,6 +62,7 @@ class _Run:
         self.inputs = {name: fed(graph, inputs, name) for name in graph.inputs}
         self.constants = constants_of(graph)
         self.small = small_constants(graph)
+        self.wide = wide_values(graph)
         self.memo: dict[str, tuple[Array, ...]] = {}
         self.storages: dict[str, _Storage] = {}
 
@@ -112,7 +114,8 @@ class _Run:
         for name in layer.nodes:
             value = self._computed(self.nodes[name], layer, task, box, value)
         assert value is not None
-        return rounded(value) if value.dtype.kind == "f" else value
+        rounds = value.dtype.kind == "f" and layer.output not in self.wide
+        return rounded(value) if rounds else value
 
     def _copied(self, layer: Layer, task: int, box: Box) -> Array:
         at = tuple(slice(*ends) for ends in box)
