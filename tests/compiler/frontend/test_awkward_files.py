@@ -32,7 +32,6 @@ class Refusal:
 
 _REFUSED = (
     Refusal("external_climb", ModelFileError, ("w1", "etc/hostname", "outside")),
-    Refusal("qdq_int8", UnsupportedError, ("QuantizeLinear", "opset 17")),
     Refusal("if_dynamic", UnsupportedError, ("branch", "If", "opset 17", "constant condition")),
     Refusal("custom_domain_known", UnsupportedError, ("gelu", "com.microsoft::Gelu", "opset 1")),
     Refusal("custom_domain_unknown", UnsupportedError, ("frob", "acme.ops::Frobnicate")),
