@@ -94,7 +94,7 @@ def _spans(path: Path, proto: ModelProto, payloads: tuple[Payload, ...]) -> dict
 def _with_external(digest: str, proto: ModelProto, path: Path) -> str:
     files = {
         location: external_path(location, path.parent, tensor.name)
-        for tensor in _tensors(proto)
+        for tensor in tensors_of(proto)
         if tensor.data_location == TensorProto.EXTERNAL
         for location in [external_entries(tensor).get("location", "")]
     }
@@ -114,7 +114,8 @@ def _digest(path: Path) -> str:
         raise ModelFileError(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def _tensors(proto: ModelProto) -> Iterator[TensorProto]:
+def tensors_of(proto: ModelProto) -> Iterator[TensorProto]:
+    """All tensors that a model file may hold weights in."""
     yield from _tensors_of_graph(proto.graph)
     for function in proto.functions:
         yield from _tensors_of_nodes(function.node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -254,16 +254,30 @@ def compile_(
     )
     from compiler import qpc
     from compiler.driver import OnnxCompiler
+    from configurator.ranges import fp16_losses
 
     compiler = OnnxCompiler(batch_symbol=batch_symbol)
     program = compiler.compile(model, options, device(sku))
-    path = str(qpc.write(program, out, compiler.graph(model, options)))
+    graph = compiler.graph(model, options)
+    _tell([*compiler.describe(model).notes, *map(str, fp16_losses(graph))])
+    path = str(qpc.write(program, out, graph))
     if explain:
         explaining.show(program, path, json_)
     elif json_:
         _print_json(tables.program_document(program, path))
     else:
         print(tables.program_text(program, path))
+
+
+@app.command()
+def squash(
+    model: args.Model,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
+) -> None:
+    """Put the weights that lie beside a model into one file with it."""
+    from compiler.frontend.squash import squash as squashed
+
+    print(f"wrote {out} ({squashed(model, out):,} bytes)")
 
 
 app.command("inspect")(inspecting.inspect_command)
@@ -342,6 +356,7 @@ def run(
     from compiler.driver import OnnxCompiler
 
     compiler = OnnxCompiler(args.cache_directory(cache_dir), batch_symbol)
+    _tell(compiler.describe(model).notes)
     _simulate(compiler.compile(model, options, spec), run_options, spec, json_)
 
 
@@ -350,6 +365,12 @@ def _stored(name: str, storage: str) -> tuple[Study, tuple[TrialRow, ...]]:
 
     store = open_store(storage, create=False)
     return store.study(name), tuple(store.rows(name))
+
+
+def _tell(warnings: Iterable[str]) -> None:
+    """Say on stderr what was put right or will lose precision."""
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 def _refuse(reasons: tuple[str, ...]) -> None:

@@ -14,9 +14,9 @@ from compiler.ir.graph import Graph
 from compiler.program import Program
 from compiler.qpc.container import replacing
 from configurator.qaic_exec import advice, metrics
-from configurator.qaic_exec.ranges import fp16_losses
 from configurator.qaic_exec.request import Request
 from configurator.qaic_exec.shapes import shaped
+from configurator.ranges import fp16_losses
 from configurator.tables import grid, one_line
 from runtime_sim.options import RunOptions
 

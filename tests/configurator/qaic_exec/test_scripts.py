@@ -208,7 +208,7 @@ def test_constants_that_fp16_loses_are_warned_of(
     body = "m (float[1, 2] x) => (float[1, 2] y) <float[2] c = {1e-9, 70000}> { y = Add(x, c) }"
     assert invoke([f"-m={written(tmp_path, body)}", "-convert-to-fp16", "-compile-only"]) == OK
     out = capsys.readouterr().out
-    assert "1 of 2 values underflow to 0, 1 of 2 values overflow to infinity in fp16" in out
+    assert "1 of 2 values underflow to 0, 1 of 2 values overflow, clipped to 65504 in fp16" in out
 
 
 def test_the_custom_io_template(

@@ -24,7 +24,7 @@ _INFINITE_FROM = _LARGEST + 16
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Values of a constant that become 0 or infinite; `total` is how many it has."""
+    """Values of a constant that become 0 or the largest of fp16, out of `total`."""
 
     name: str
     underflows: int
@@ -36,7 +36,7 @@ class Losses:
         if self.underflows:
             parts.append(f"{self.underflows} of {self.total} values underflow to 0")
         if self.overflows:
-            parts.append(f"{self.overflows} of {self.total} values overflow to infinity")
+            parts.append(f"{self.overflows} of {self.total} values overflow, clipped to 65504")
         return f"constant {self.name}: {', '.join(parts)} in fp16"
 
 
