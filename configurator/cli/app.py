@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from compiler.options import CompileOptions
+from compiler.options import CompileOptions, Precision
 from compiler.target import DEVICES, DeviceSpec, Sku, device
 from configurator import export as vendor
 from configurator import tables
 from configurator.cli import arguments as args
-from configurator.cli import exits, explaining, inspecting, validating
+from configurator.cli import exits, explaining, inspecting, quantizing, validating
 from configurator.errors import UsageError
 from configurator.records import Study, TrialRow, Workflow
 from configurator.search import Sampler
@@ -229,7 +229,10 @@ def compile_(
     combine_inputs: args.CombineInputs = None,
     combine_outputs: args.CombineOutputs = None,
     sdp_cluster_sizes: args.SdpClusters = None,
-    mxfp6_matmul: args.Mxfp6 = False,
+    precision: quantizing.PrecisionOption = Precision.FP16,
+    calibration: quantizing.CalibrationOption = None,
+    exclude_node: quantizing.ExcludeNodes = None,
+    exclude_op: quantizing.ExcludeOps = None,
     explain: explaining.Explain = False,
     json_: args.Json = False,
 ) -> None:
@@ -250,17 +253,22 @@ def compile_(
         combine_inputs=combine_inputs,
         combine_outputs=combine_outputs,
         sdp_cluster_sizes=args.parse_sizes("--sdp-cluster-sizes", sdp_cluster_sizes),
-        mxfp6_matmul=mxfp6_matmul,
+        precision=precision,
     )
     from compiler import qpc
     from compiler.driver import OnnxCompiler
     from configurator.ranges import fp16_losses
 
     compiler = OnnxCompiler(batch_symbol=batch_symbol)
-    program = compiler.compile(model, options, device(sku))
-    graph = compiler.graph(model, options)
-    _tell([*compiler.describe(model).notes, *map(str, fp16_losses(graph))])
-    path = str(qpc.write(program, out, graph))
+    keeps, cache = (exclude_node, exclude_op), args.cache_directory(None) if calibration else None
+    with quantizing.in_precision(
+        model, precision, calibration, keeps, options.symbols, cache
+    ) as chosen:
+        program = compiler.compile(chosen, options, device(sku))
+        quantizing.check_int8(program, precision)
+        graph = compiler.graph(chosen, options)
+        _tell([*compiler.describe(chosen).notes, *map(str, fp16_losses(graph))])
+        path = str(qpc.write(program, out, graph))
     if explain:
         explaining.show(program, path, json_)
     elif json_:
@@ -282,6 +290,7 @@ def squash(
 
 app.command("inspect")(inspecting.inspect_command)
 app.command("validate")(validating.validate_command)
+app.command("quantize")(quantizing.quantize_command)
 
 
 @app.command()
@@ -328,7 +337,10 @@ def run(
     combine_inputs: args.CombineInputs = None,
     combine_outputs: args.CombineOutputs = None,
     sdp_cluster_sizes: args.SdpClusters = None,
-    mxfp6_matmul: args.Mxfp6 = False,
+    precision: quantizing.PrecisionOption = Precision.FP16,
+    calibration: quantizing.CalibrationOption = None,
+    exclude_node: quantizing.ExcludeNodes = None,
+    exclude_op: quantizing.ExcludeOps = None,
     cache_dir: args.CacheDir = None,
     json_: args.Json = False,
 ) -> None:
@@ -349,15 +361,21 @@ def run(
         combine_inputs=combine_inputs,
         combine_outputs=combine_outputs,
         sdp_cluster_sizes=args.parse_sizes("--sdp-cluster-sizes", sdp_cluster_sizes),
-        mxfp6_matmul=mxfp6_matmul,
+        precision=precision,
     )
     run_options, spec = RunOptions(instances=instances, set_size=set_size), device(sku)
     _refuse(violations(run_options, cores, spec))
     from compiler.driver import OnnxCompiler
 
-    compiler = OnnxCompiler(args.cache_directory(cache_dir), batch_symbol)
-    _tell(compiler.describe(model).notes)
-    _simulate(compiler.compile(model, options, spec), run_options, spec, json_)
+    cache, keeps = args.cache_directory(cache_dir), (exclude_node, exclude_op)
+    compiler = OnnxCompiler(cache, batch_symbol)
+    with quantizing.in_precision(
+        model, precision, calibration, keeps, options.symbols, cache
+    ) as chosen:
+        _tell(compiler.describe(chosen).notes)
+        program = compiler.compile(chosen, options, spec)
+    quantizing.check_int8(program, precision)
+    _simulate(program, run_options, spec, json_)
 
 
 def _stored(name: str, storage: str) -> tuple[Study, tuple[TrialRow, ...]]:
