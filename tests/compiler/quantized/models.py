@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 Floats = NDArray[np.float32]
 Values = NDArray[Any]
+Make = Callable[[Path, np.random.Generator], Path]
 
 
 class Sketch:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,6 @@ from compiler.target import Sku, device
 from tests.compiler.frontend.files import DATA
 from tests.compiler.quantized import models
 from tests.compiler.quantized.models import Floats
-
-Make = Callable[[Path, np.random.Generator], Path]
 
 _FLOAT_PRODUCTS = frozenset({"Conv", "MatMul", "Gemm", "MatMulBias", "Einsum"})
 
@@ -60,7 +57,7 @@ def _close(made: Floats, wanted: Floats, step: float, steps: int = 1) -> None:
 )
 def test_static_models_run_in_int8_and_give_onnxruntimes_values(
     tmp_path: Path,
-    make: Make,
+    make: models.Make,
     quant_format: QuantFormat,
     per_channel: bool,
     kind: QuantType,
@@ -103,7 +100,7 @@ def test_static_models_run_in_int8_and_give_onnxruntimes_values(
     seed=st.integers(0, 1000),
 )
 def test_dynamic_models_scale_at_run_time(
-    tmp_path: Path, make: Make, per_channel: bool, weight: QuantType, seed: int
+    tmp_path: Path, make: models.Make, per_channel: bool, weight: QuantType, seed: int
 ) -> None:
     path, quantised = tmp_path / "float.onnx", tmp_path / "quantised.onnx"
     feeds = models.samples(make(path, np.random.default_rng(seed)), 1, seed)[0]
