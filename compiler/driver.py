@@ -15,6 +15,7 @@ from compiler.frontend.model import prepared as prepared_model
 from compiler.ir.dtypes import DType
 from compiler.ir.graph import Graph
 from compiler.options import CompileOptions, violations
+from compiler.passes.mxfp6 import Mxfp6
 from compiler.passes.pipeline import optimize
 from compiler.program import Program
 from compiler.schedule.schedule import Prepared, prepare, schedule
@@ -131,7 +132,13 @@ class OnnxCompiler:
         return schedule(self._prepared(model, options)[1], options, device, model.sha256)
 
     def _prepared(self, model: OnnxModel, options: CompileOptions) -> tuple[Graph, Prepared]:
-        key = (model.sha256, options.batch_size, options.symbols, options.input_shapes)
+        key = (
+            model.sha256,
+            options.batch_size,
+            options.symbols,
+            options.input_shapes,
+            options.mxfp6_matmul,
+        )
         if key in self._bound:
             self._bound.move_to_end(key)
             return self._bound[key]
@@ -144,6 +151,8 @@ class OnnxCompiler:
                 input_shapes=options.input_shapes,
             )
         )
+        if options.mxfp6_matmul:
+            graph = Mxfp6().run(graph).graph
         self._bound[key] = (graph, prepare(graph))
         if len(self._bound) > _GRAPHS_KEPT:
             self._bound.popitem(last=False)

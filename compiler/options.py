@@ -39,8 +39,7 @@ class CompileOptions:
     that fewer operations wait for its room (0 to 10). `combine_inputs`, `combine_outputs`: the
     host moves all inputs (outputs) in one transfer. `sdp_cluster_sizes`: the cores in clusters
     that form a pipeline, each with its part of the layers; `cluster_mos` gives each its mos.
-    `mxfp6_matmul`: constant matrix operands are kept in DDR in 6-bit blocks of 32 with one scale
-    (refused so far).
+    `mxfp6_matmul`: constant matrix operands are kept in DDR in 6-bit blocks of 32 with one scale.
     """
 
     num_cores: int

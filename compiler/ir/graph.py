@@ -118,6 +118,18 @@ class InPieces(Protocol):
         """The values in row-major order, flat, up to `elements` at a time."""
 
 
+@runtime_checkable
+class Packed(Protocol):
+    """A `Constant.load` whose values take fewer bytes in DDR than in VTCM.
+
+    They are unpacked to fp16 on their way to the unit that reads them.
+    """
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes in DDR."""
+
+
 def value_of(constant: Constant) -> Array:
     """The constant's values as a numpy array of the declared shape."""
     return np.asarray(constant.load()).reshape(constant.type.shape)

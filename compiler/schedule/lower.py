@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from compiler.program import Layer, TaskKind, Tasks, Tiles
+from compiler.program import Layer, TaskKind, Tasks, Tiles, VectorOp
 from compiler.schedule.explain import why
 from compiler.schedule.extent import Region
 from compiler.schedule.lanes import Cut, Lane, Source, lane_of, waits_of
@@ -20,7 +20,7 @@ from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import Group, PlannedStep
 from compiler.schedule.reads import Reads
 from compiler.schedule.residency import GroupMemory, Residency, core_shares
-from compiler.schedule.steps import Operand, Step, StepKind
+from compiler.schedule.steps import ACTIVATION_BYTES, Operand, Step, StepKind
 from compiler.schedule.tiling import Tiling, piece
 from compiler.schedule.weights import Chunk, brings_each, kept_whole, plan_chunks
 
@@ -36,6 +36,12 @@ class Lowered:
     tiles: Tiles
     layers: tuple[Layer, ...]
     spill_bytes: int
+
+
+def _ddr_bytes(step: Step, size_bytes: int) -> int:
+    """Bytes in DDR of a piece of a step's weights, rounded up."""
+    packed = step.packed_bytes or step.weight_bytes
+    return -(-size_bytes * packed // max(1, step.weight_bytes))
 
 
 def lower(
@@ -160,6 +166,7 @@ class _Emitter:
         self.next_chunk = 0
         self.consumed: list[dict[int, int]] = []
         self.loaded: dict[tuple[int, int, int], dict[int, int]] = {}
+        self.packed: dict[tuple[int, int, int], dict[int, int]] = {}
         self.spilled: dict[int, int] = {}
         self.previous: dict[int, int] = {}
         self.finished: list[list[list[int]]] = []
@@ -317,23 +324,28 @@ class _Emitter:
         split = self.groups[chunk.group].split
         layer = self.first_layer[chunk.group] + chunk.member
         room = self.consumed[chunk.after] if chunk.after >= 0 else {}
+        step = self.groups[chunk.group].members[chunk.member].step
+        size = _ddr_bytes(step, chunk.size_bytes)
         arrivals: dict[int, int] = {}
         for channel in range(split.channels):
             cores = range(channel, split.cores, split.channels)
             if self.multicast and len(cores) > 1:
-                arrivals |= self._multicast(layer, chunk, cores, list(room.values()))
+                arrivals |= self._multicast(layer, size, cores, list(room.values()))
             else:
                 for core in cores:
                     wait = [room[core]] if core in room else list(room.values())
-                    arrivals[core] = self._read(layer, core, chunk.size_bytes, wait)
-        self.loaded[chunk.group, chunk.member, chunk.tile] = arrivals
+                    arrivals[core] = self._read(layer, core, size, wait)
+        key = (chunk.group, chunk.member, chunk.tile)
+        self.loaded[key] = arrivals
+        if step.packed_bytes:
+            self.packed[key] = dict.fromkeys(arrivals, chunk.size_bytes)
 
     def _multicast(
-        self, layer: int, chunk: Chunk, cores: range, room: list[int]
+        self, layer: int, size_bytes: int, cores: range, room: list[int]
     ) -> dict[int, int]:
         loader = cores[self.next_chunk % len(cores)]
-        read = self._read(layer, loader, chunk.size_bytes, room)
-        work = (chunk.size_bytes, len(cores) - 1, 0, 0)
+        read = self._read(layer, loader, size_bytes, room)
+        work = (size_bytes, len(cores) - 1, 0, 0)
         send = self.columns.add(TaskKind.SEND, loader, layer, work, [read])
         return {core: read if core == loader else send for core in cores}
 
@@ -370,13 +382,27 @@ class _Emitter:
             after += [streams[name] for name in member.streamed if name in streams]
             key = (index, number, self._chunk_tile(index, group, number, tile))
             if key in self.loaded:
-                after.append(self.loaded[key][core])
+                after.append(self._arrived(member.layer, key, core))
             after += self._fetch(member.layer, group, group.members[number], core, tile)
             if turn == 0 and memory.after >= 0:
                 after += self._room_of(memory.after, core)
             done = self._compute(member, core, turn, after)
             member.tiles[core].append(done)
             self._leave(group, member, memory, core, (first, pieces), done)
+
+    def _arrived(self, layer: int, key: tuple[int, int, int], core: int) -> int:
+        """The task after which a piece of the weights can be used; unpacks it the first time.
+
+        Not before: the vector unit takes its tasks in order, and would wait for the piece.
+        """
+        size = self.packed.get(key, {}).pop(core, 0)
+        if size:
+            work = (size // ACTIVATION_BYTES, int(VectorOp.CONVERT), ACTIVATION_BYTES, 0)
+            arrival = [self.loaded[key][core]]
+            self.loaded[key][core] = self.columns.add(
+                TaskKind.VECTOR, core, layer, work, arrival
+            )
+        return self.loaded[key][core]
 
     def _awaited(self, member: _Member, core: int, turn: int) -> list[int]:
         """The tasks after which the operands' parts for this turn are there."""

@@ -17,7 +17,7 @@ from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import DEFAULT_OLS
 from compiler.schedule.reads import Reads
 from compiler.schedule.residency import MIB, Residency, with_streaming
-from compiler.schedule.steps import Step, steps_of, stored_bytes
+from compiler.schedule.steps import Step, ddr_bytes, steps_of
 from compiler.target import DeviceSpec
 from compiler.version import compiler_version
 
@@ -110,7 +110,7 @@ def _stage(
 
 def _constants_bytes(graph: Graph) -> int:
     """Bytes of all constants as stored; what several names share counts once."""
-    return sum({id(c.load): stored_bytes(c.type) for c in graph.constants.values()}.values())
+    return sum({id(c.load): ddr_bytes(c) for c in graph.constants.values()}.values())
 
 
 def _binding(graph: Graph, name: str) -> Binding:

@@ -17,7 +17,7 @@ from math import prod
 
 from compiler.errors import UnsupportedError
 from compiler.ir.dtypes import DType
-from compiler.ir.graph import Graph, Node, TensorType
+from compiler.ir.graph import Constant, Graph, Node, Packed, TensorType
 from compiler.operators import OPERATORS, Operator, WorkKind
 from compiler.program import VectorOp
 from compiler.schedule.extent import Extent, Region
@@ -136,7 +136,8 @@ class Step:
     """One operator's work for the whole batch, unsplit.
 
     `weight_bytes` are constants that must be in VTCM while the step runs, as the device stores
-    them; `table_bytes` are bytes that it picks out of a constant that stays in DDR;
+    them; in DDR they take `packed_bytes` where these are not 0, and are unpacked on a core before
+    their first use; `table_bytes` are bytes that it picks out of a constant that stays in DDR;
     `host_bytes` are bytes of the host's buffer that an INPUT reads or an OUTPUT writes.
     `samples` is how many samples of the batch this step is for; `samplewise` says that a sample of
     the output depends on the same sample of each operand only. `nodes` are the graph's nodes that
@@ -152,6 +153,7 @@ class Step:
     matrix: MatrixWork | None = None
     vector: tuple[VectorWork, ...] = ()
     weight_bytes: int = 0
+    packed_bytes: int = 0
     table_bytes: int = 0
     host_bytes: int = 0
     samples: int = 1
@@ -304,6 +306,13 @@ class _Builder:
         constants = [self.graph.constants[n].type for n in names if n in self.graph.constants]
         return sum(stored_bytes(type_) for type_ in constants)
 
+    def _packed_bytes(self, names: tuple[str, ...]) -> int:
+        """Bytes in DDR of constants of which at least one is packed; 0: none is."""
+        constants = [self.graph.constants[n] for n in names if n in self.graph.constants]
+        if not any(isinstance(constant.load, Packed) for constant in constants):
+            return 0
+        return sum(map(ddr_bytes, constants))
+
     def _matrix(self, node: Node) -> None:
         first = node.inputs[0]
         second = node.inputs[1] if len(node.inputs) > 1 else ""
@@ -342,6 +351,7 @@ class _Builder:
             shape=type_.shape,
             matrix=work,
             weight_bytes=self._constant_bytes(node.inputs),
+            packed_bytes=self._packed_bytes(node.inputs),
             nodes=nodes,
             sources=_sources(operands),
         )
@@ -424,6 +434,12 @@ def _operator(node: Node) -> Operator:
 def stored_bytes(type_: TensorType) -> int:
     """Bytes of a tensor as the device stores it: floats in fp16, 64-bit integers in 32."""
     return type_.elements * _element_bytes(type_)
+
+
+def ddr_bytes(constant: Constant) -> int:
+    """Bytes of a constant in DDR."""
+    load: object = constant.load
+    return load.stored_bytes if isinstance(load, Packed) else stored_bytes(constant.type)
 
 
 def _element_bytes(type_: TensorType) -> int:
