@@ -103,8 +103,6 @@ def _out_of_range(options: CompileOptions) -> list[str]:
         value = getattr(options, knob.field)
         if value is not None and not knob.least <= value <= knob.most:
             found.append(f"{knob.name} is {value}, must be {knob.least} to {knob.most}")
-    if options.mxfp6_matmul:
-        found.append("6-bit weights (mxfp6) are not compiled yet; leave the option out")
     ratio = options.vtcm_working_set_limit_ratio
     if ratio is not None and not 0 < ratio <= 1:
         found.append(f"VTCM working-set limit ratio is {ratio}, must be above 0 and up to 1")

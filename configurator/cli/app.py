@@ -229,6 +229,7 @@ def compile_(
     combine_inputs: args.CombineInputs = None,
     combine_outputs: args.CombineOutputs = None,
     sdp_cluster_sizes: args.SdpClusters = None,
+    mxfp6_matmul: args.Mxfp6 = False,
     precision: quantizing.PrecisionOption = Precision.FP16,
     calibration: quantizing.CalibrationOption = None,
     exclude_node: quantizing.ExcludeNodes = None,
@@ -253,6 +254,7 @@ def compile_(
         combine_inputs=combine_inputs,
         combine_outputs=combine_outputs,
         sdp_cluster_sizes=args.parse_sizes("--sdp-cluster-sizes", sdp_cluster_sizes),
+        mxfp6_matmul=mxfp6_matmul,
         precision=precision,
     )
     from compiler import qpc
@@ -337,6 +339,7 @@ def run(
     combine_inputs: args.CombineInputs = None,
     combine_outputs: args.CombineOutputs = None,
     sdp_cluster_sizes: args.SdpClusters = None,
+    mxfp6_matmul: args.Mxfp6 = False,
     precision: quantizing.PrecisionOption = Precision.FP16,
     calibration: quantizing.CalibrationOption = None,
     exclude_node: quantizing.ExcludeNodes = None,
@@ -361,6 +364,7 @@ def run(
         combine_inputs=combine_inputs,
         combine_outputs=combine_outputs,
         sdp_cluster_sizes=args.parse_sizes("--sdp-cluster-sizes", sdp_cluster_sizes),
+        mxfp6_matmul=mxfp6_matmul,
         precision=precision,
     )
     run_options, spec = RunOptions(instances=instances, set_size=set_size), device(sku)

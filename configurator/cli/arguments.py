@@ -165,6 +165,9 @@ SdpClusters = Annotated[
         show_default="off",
     ),
 ]
+Mxfp6 = Annotated[
+    bool, typer.Option("--mxfp6-matmul", help="Keep weights of products in 6-bit blocks in DDR.")
+]
 CacheDir = Annotated[
     Path | None,
     typer.Option(

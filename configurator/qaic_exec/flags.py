@@ -269,13 +269,7 @@ _SCHEDULE = (
 
 _PRECISION = (
     _flag("-convert-to-fp16", None, "compute all floating-point operations in fp16"),
-    _flag(
-        "-mxfp6-matmul",
-        None,
-        "keep constant matrix operands in MXFP6",
-        effect=Effect.WARNED,
-        remark="weights stay in fp16 here: more traffic, more exact values",
-    ),
+    _flag("-mxfp6-matmul", None, "keep constant matrix operands in MXFP6"),
     _flag(
         "-execute-nodes-in-fp16",
         values.names("OP"),

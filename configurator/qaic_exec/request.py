@@ -127,6 +127,7 @@ def _options(given: CommandLine) -> CompileOptions:
         combine_outputs=given.truth("-combine-outputs"),
         sdp_cluster_sizes=clusters,
         cluster_mos=mos if len(mos) > 1 else (),
+        mxfp6_matmul=given.has("-mxfp6-matmul"),
     )
 
 

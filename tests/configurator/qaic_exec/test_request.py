@@ -73,6 +73,7 @@ def test_every_knob_arrives() -> None:
         combine_inputs=False,
         combine_outputs=True,
         sdp_cluster_sizes=(7, 7),
+        mxfp6_matmul=True,
     )
     assert violations(found.options, found.device) == ()
 
