@@ -162,9 +162,7 @@ class Walk:
             self.define(call.outputs[0], call.literal)
         elif call.op in _OF_TYPE and not call.domain:
             return self._folded_by_type(call)
-        elif is_control_flow(call) or not all(n in self.constants for n in call.inputs if n):
-            return False
-        elif stays(call, self.types):
+        elif self._waits(call):
             return False
         elif call.op in RANDOM:
             raise UnsupportedError(f"{call.label} gives random values; make them an input")
@@ -173,6 +171,11 @@ class Walk:
         else:
             self._fold(call)
         return True
+
+    def _waits(self, call: Call) -> bool:
+        """Whether a call is left to the device, or to what resolves control flow."""
+        known = all(name in self.constants for name in call.inputs if name)
+        return not known or is_control_flow(call) or stays(call, self.types)
 
     def _folded_by_type(self, call: Call) -> bool:
         given = self.types.get(call.inputs[0])
