@@ -72,7 +72,12 @@ class Calibration:
 def calibration_of(
     folder: Path, inputs: Sequence[ModelInput], symbols: Mapping[str, int]
 ) -> Calibration:
-    """The samples that lie in a folder; raises `UsageError` where there are none."""
+    """The samples of a folder, or those that a text file lists; `UsageError` if there are none.
+
+    A line of a list names the files of one sample, one for each input, parted by commas or spaces.
+    """
+    if folder.is_file():
+        return Calibration(tuple(inputs), _listed(folder, inputs), symbols)
     if not folder.is_dir():
         raise UsageError(f"{folder}: no folder of calibration samples")
     samples = [Sample((file,)) for file in _files(folder, (".npz",))]
@@ -87,6 +92,30 @@ def calibration_of(
             f"{', '.join(_folder(item) for item in inputs)} for several inputs)"
         )
     return Calibration(tuple(inputs), tuple(samples), symbols)
+
+
+def _listed(path: Path, inputs: Sequence[ModelInput]) -> tuple[Sample, ...]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: no list of files: {error}") from error
+    samples = []
+    for number, line in enumerate(lines, start=1):
+        named = line.replace(",", " ").split()
+        if named and len(named) != len(inputs):
+            raise UsageError(
+                f"{path}: line {number} names {len(named)} files, the model has {len(inputs)} "
+                "inputs"
+            )
+        files = tuple(path.parent / name for name in named)
+        for file in files:
+            if not file.is_file():
+                raise UsageError(f"{path}: line {number}: {file} is no file")
+        if files:
+            samples.append(Sample(files))
+    if not samples:
+        raise UsageError(f"{path}: lists no files")
+    return tuple(samples)
 
 
 def _files(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -63,7 +63,8 @@ def quantize(
 ) -> Quantised:
     """Write the quantised model to `out`; the same inputs give the same bytes.
 
-    `symbols` gives extents of symbolic dims, for samples in files without a shape. Raises
+    `calibration` is a folder of samples, or a text file that lists their files. `symbols` gives
+    extents of symbolic dims, for samples in files without a shape. Raises
     `UsageError` where a sample does not fit the model, a name is not in it, or onnxruntime is
     not installed.
     """
@@ -268,6 +269,20 @@ def _excluded(model: Path, prepared: Path, settings: Settings) -> tuple[str, ...
             return None
         found += own
     return tuple(found)
+
+
+def told_apart(
+    model: Path, names: Iterable[str]
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Names of nodes, names of operators, and those that are neither in the model."""
+    calls = _calls(model)
+    nodes, operators = {call.name for call in calls}, {call.op for call in calls}
+    distinct = tuple(dict.fromkeys(names))
+    return (
+        tuple(name for name in distinct if name in nodes),
+        tuple(name for name in distinct if name in operators - nodes),
+        tuple(name for name in distinct if name not in nodes | operators),
+    )
 
 
 def _products(made: Path) -> tuple[int, int]:

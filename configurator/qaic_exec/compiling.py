@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from compiler import qpc
 from compiler.driver import ModelFacts, OnnxCompiler
 from compiler.ir.graph import Graph
-from compiler.program import Program
+from compiler.program import Program, TaskKind
 from compiler.qpc.container import replacing
 from configurator.qaic_exec import advice, metrics
+from configurator.qaic_exec.quantizing import quantised
 from configurator.qaic_exec.request import Request
 from configurator.qaic_exec.shapes import shaped
 from configurator.ranges import fp16_losses
@@ -52,7 +54,21 @@ class _Compiled:
 
 def run(request: Request) -> None:
     """Do it, printing as it goes; a failure raises before anything is written."""
-    clock, compiler = Clock(), OnnxCompiler()
+    if request.quantization is None:
+        _run(request, Clock())
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        clock = Clock()
+        with clock.stage("profile and quantise"):
+            model, warnings = quantised(
+                request.quantization, request.model, Path(folder), request.symbols
+            )
+        told = (*request.warnings, *warnings)
+        _run(replace(request, model=model, warnings=told), clock)
+
+
+def _run(request: Request, clock: Clock) -> None:
+    compiler = OnnxCompiler()
     _say(one_line(f"Reading ONNX Model from {request.model}"))
     with clock.stage("read the model"):
         facts = compiler.describe(request.model)
@@ -69,7 +85,7 @@ def run(request: Request) -> None:
         with clock.stage("schedule"):
             program = compiler.compile(request.model, options, request.device)
         built.append(_Compiled(program, graph))
-    _say("Compiling model with FP16 precision.")
+    _say(f"Compiling model with {_precision(built[0].program)} precision.")
     _constants(built[0].graph, clock)
     for compiled in built:
         _report(request, compiled.program, len(built) > 1)
@@ -79,6 +95,11 @@ def run(request: Request) -> None:
             _execute(request, compiled.program, clock)
     if request.reports.times:
         _say(clock.text())
+
+
+def _precision(program: Program) -> str:
+    is_int8 = bool((program.tasks.kind == TaskKind.MATMUL_INT8).any())
+    return "INT8" if is_int8 else "FP16"
 
 
 def _remarks(request: Request, facts: ModelFacts, found: tuple[str, ...]) -> None:

@@ -68,7 +68,7 @@ _SCHEMAS = values.one_of(
 )
 _SCHEMA = "symmetric_with_uint8"
 _AUTO = "the compiler chooses"
-_NOT_QUANTIZED = "only networks that are quantised already (QDQ or QLinear operators) run in int8"
+_NOT_QUANTIZED = "ranges come from samples only; give -convert-to-quantize -input-list-file=FILE"
 _ONE_DEVICE = "a network runs on one device here; leave the option out"
 _EMBEDDINGS = "embedding tables stay in the network; leave the option out"
 
@@ -273,14 +273,12 @@ _PRECISION = (
     _flag(
         "-execute-nodes-in-fp16",
         values.names("OP"),
-        "operators that stay in fp16 when the network is quantised",
-        effect=Effect.NOTED,
+        "nodes or operators that stay in fp16 when the network is quantised",
     ),
     _flag(
         "-keep-original-precision-for-nodes",
         values.names("OP"),
-        "operators that are not quantised",
-        effect=Effect.NOTED,
+        "nodes or operators that are not quantised",
     ),
     _flag(
         "-node-precision-info",
@@ -305,8 +303,6 @@ _PRECISION = (
         "-convert-to-quantize",
         None,
         "profile the inputs and quantise",
-        effect=Effect.REFUSED,
-        remark=_NOT_QUANTIZED,
     ),
     _flag(
         "-load-profile",
@@ -340,7 +336,6 @@ _PRECISION = (
         "-input-list-file",
         values.path("FILE"),
         "raw files of inputs to profile",
-        effect=Effect.NOTED,
     ),
     _flag("-quantization-schema", _SCHEMAS, "of all", default=_SCHEMA, effect=Effect.NOTED),
     _flag(
@@ -362,14 +357,12 @@ _PRECISION = (
         values.one_of("None", "KLMinimization", "KLMinimizationV2", "Percentile", "MSE", "SQNR"),
         "how ranges are found",
         default="None",
-        effect=Effect.NOTED,
     ),
     _flag(
         "-percentile-calibration-value",
         values.percent(90),
         "share of values inside the range",
         default="100",
-        effect=Effect.NOTED,
     ),
     _flag(
         "-num-histogram-bins",
@@ -397,7 +390,6 @@ _PRECISION = (
         None,
         "one scale a channel, Conv",
         default=_AUTO,
-        effect=Effect.NOTED,
     ),
     _flag(
         "-enable-rowwise", None, "one scale a row, Gemm", default=_AUTO, effect=Effect.NOTED

@@ -13,6 +13,7 @@ from configurator.errors import UsageError
 from configurator.qaic_exec import values
 from configurator.qaic_exec.command_line import CommandLine
 from configurator.qaic_exec.flags import Effect
+from configurator.qaic_exec.quantizing import Quantization, quantization_of
 
 SKU_VARIABLE = "AIC_SKU"
 
@@ -58,6 +59,7 @@ class Request:
     input_shapes: tuple[InputShape, ...]
     specializations: Path | None
     template: Path | None
+    quantization: Quantization | None
     device: DeviceSpec
     instances: int
     binary_dir: Path | None
@@ -86,6 +88,7 @@ def request_of(given: CommandLine, environment: Mapping[str, str] = os.environ) 
         input_shapes=_input_shapes(given),
         specializations=None if specializations is None else Path(specializations),
         template=template,
+        quantization=quantization_of(given),
         device=_device(options.num_cores, environment),
         instances=given.whole("-aic-num-of-instances") or 1,
         binary_dir=None if binary_dir is None else Path(binary_dir),
