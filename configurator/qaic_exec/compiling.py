@@ -55,7 +55,7 @@ class _Compiled:
 def run(request: Request) -> None:
     """Do it, printing as it goes; a failure raises before anything is written."""
     if request.quantization is None:
-        _run(request, Clock())
+        _run(request, Clock(), request.model)
         return
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock()
@@ -64,12 +64,12 @@ def run(request: Request) -> None:
                 request.quantization, request.model, Path(folder), request.symbols
             )
         told = (*request.warnings, *warnings)
-        _run(replace(request, model=model, warnings=told), clock)
+        _run(replace(request, model=model, warnings=told), clock, request.model)
 
 
-def _run(request: Request, clock: Clock) -> None:
+def _run(request: Request, clock: Clock, named: Path) -> None:
     compiler = OnnxCompiler()
-    _say(one_line(f"Reading ONNX Model from {request.model}"))
+    _say(one_line(f"Reading ONNX Model from {named}"))
     with clock.stage("read the model"):
         facts = compiler.describe(request.model)
     asked = shaped(request, facts)
