@@ -245,16 +245,44 @@ def _zero_points(edit: GraphEdit, name: str) -> tuple[int, ...]:
 def _scale(edit: GraphEdit, node: Node) -> None:
     """The factor that makes a float of a sum, by channel, by a number known at run time, or both.
 
-    A factor on a product's float result is left to it likewise.
+    A product's float result takes a constant factor likewise.
     """
     for value, factor in operands(node):
         product = _sum_before(edit, value)
         if product is None:
+            if _rescaled(edit, node, value, factor):
+                return
             continue
         found = _factors(edit, node.outputs[0], factor, channel_axis(edit, product))
         if found is not None:
             _give_scale(edit, node, product, *found)
             return
+
+
+def _rescaled(edit: GraphEdit, node: Node, value: str, factor: str) -> bool:
+    """Multiply a product's float result by a constant; whether it could be done."""
+    product = edit.producer(value, *PRODUCTS) if edit.single_use(value) else None
+    if product is None or edit.shape(value) != edit.shape(node.outputs[0]):
+        return False
+    known = vector_along(edit, factor, value, channel_axis(edit, product))
+    if known is None or not edit.is_float(value):
+        return False
+    attributes = {
+        **product.attributes,
+        **{
+            name: _shortest(np.asarray(product.attributes[name]) * known.load())
+            for name in ("scale", "offset")
+            if name in product.attributes
+        },
+    }
+    edit.substitute(node, replace(product, outputs=node.outputs, attributes=attributes))
+    return True
+
+
+def _shortest(values: Array) -> tuple[float, ...]:
+    """Numbers by channel; one for all where they are equal."""
+    flat = [float(value) for value in values.reshape(-1)]
+    return (flat[0],) if len(set(flat)) == 1 else tuple(flat)
 
 
 def _sum_before(edit: GraphEdit, value: str) -> Node | None:
@@ -287,13 +315,10 @@ def _factors(
 def _give_scale(
     edit: GraphEdit, node: Node, product: Node, known: ChannelVector, scalar: str
 ) -> None:
-    scale = tuple(float(value) for value in np.unique(known.load()))
-    if len(scale) > 1:
-        scale = tuple(float(value) for value in known.load())
     inputs = product.inputs
     if scalar:
         inputs = (*(*inputs, "", "", "", "")[:4], scalar)
-    attributes = {**product.attributes, "scale": scale}
+    attributes = {**product.attributes, "scale": _shortest(known.load())}
     edit.substitute(
         node, replace(product, inputs=inputs, outputs=node.outputs, attributes=attributes)
     )

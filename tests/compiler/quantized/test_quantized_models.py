@@ -256,3 +256,47 @@ def test_other_scales_behind_a_move_change_the_numbers(tmp_path: Path) -> None:
     x = np.random.default_rng(1).integers(0, 256, (1, 4, 6, 6)).astype(np.uint8)
     made = execute(program, graph, {"x": x})["y"].astype(np.int64)
     assert np.abs(made - models.reference(path, {"x": x})).max() <= 1
+
+
+def test_a_constant_factor_and_summand_behind_a_product_are_its_own(tmp_path: Path) -> None:
+    model, shape = _one_matmul()
+    path = tmp_path / "scaled.onnx"
+    onnx.save(model, path)
+    program, graph = _compiled(path, 2, batch=shape[0])
+    assert [node.op for node in graph.nodes] == ["QuantizedMatMul"]
+    x = np.random.default_rng(1).integers(0, 256, shape).astype(np.uint8)
+    made = execute(program, graph, {"x": x})["y"]
+    wanted = models.reference(path, {"x": x})
+    np.testing.assert_allclose(made, wanted, rtol=2e-3, atol=2e-3)
+
+
+def _one_matmul() -> tuple[onnx.ModelProto, tuple[int, int]]:
+    """A product of bytes, twice scaled, with a bias that is added between."""
+    rng = np.random.default_rng(0)
+    constants = {
+        "xs": np.float32(0.02),
+        "xz": np.uint8(100),
+        "w": rng.integers(-127, 128, (20, 7)).astype(np.int8),
+        "ws": rng.uniform(0.01, 0.02, 7).astype(np.float32),
+        "wz": np.zeros(7, np.int8),
+        "k": np.float32(0.125),
+        "b": rng.standard_normal(7).astype(np.float32),
+        "v": rng.standard_normal((1, 7)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "xs", "xz"], ["xf"]),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wf"], axis=1),
+        helper.make_node("MatMul", ["xf", "wf"], ["m"]),
+        helper.make_node("Mul", ["m", "k"], ["scaled"]),
+        helper.make_node("Add", ["scaled", "b"], ["biased"]),
+        helper.make_node("Mul", ["v", "biased"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "matmul",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, (5, 20))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return onnx.shape_inference.infer_shapes(model), (5, 20)
