@@ -1,7 +1,7 @@
 """constants.bin: each constant of a graph once, as the device stores it.
 
-Floats are fp16, finite ones clipped to its range; integers have at most 32 bits where their
-values allow it. Two kinds of constants
+Floats are fp16, finite ones clipped to its range, or MXFP6 blocks; integers have at most 32 bits
+where their values allow it. Two kinds of constants
 keep what they have: quantisation scales stay float32, because they are factors of integer work
 and no activations; tiny ones (`INLINE_ELEMENTS`) are immediates of the program and lie, exact,
 with the graph. Values pass through memory one constant at a time.
@@ -21,6 +21,7 @@ import numpy as np
 from compiler.errors import QpcError
 from compiler.ir.dtypes import DType
 from compiler.ir.graph import Array, Constant, Graph, InPieces, Node, TensorType, value_of
+from compiler.ir.mxfp6 import Mxfp6Weights, packed_bytes, unpacked
 from compiler.qpc.container import CONSTANTS, Container
 
 INLINE_ELEMENTS = 16
@@ -50,12 +51,16 @@ def described_bytes(content: bytes) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a constant lies in constants.bin, and in which element type."""
+    """Where a constant lies in constants.bin, and in which element type.
+
+    With a `packed_axis` of 0 or more it lies in MXFP6 blocks along that axis.
+    """
 
     stored: DType
     offset: int
     size_bytes: int
     checksum: int
+    packed_axis: int = -1
 
 
 @dataclass(slots=True)
@@ -84,14 +89,16 @@ class ConstantImage:
                 checksum = zlib.crc32(chunk, checksum)
                 yield chunk
             self.checksums.append(checksum)
-            at = offset + constant.type.elements * stored.size_bytes
+            at = offset + _size_bytes(constant, stored)
 
     def place(self, name: str) -> Place:
         """Where `name` lies; only after it has been streamed."""
         index = self.places[name]
         stored = self.stored[index]
-        size = self.constants[index].type.elements * stored.size_bytes
-        return Place(stored, self.offsets[index], size, self.checksums[index])
+        constant = self.constants[index]
+        size, load = _size_bytes(constant, stored), _loaded(constant)
+        axis = load.axis if isinstance(load, Mxfp6Weights) else -1
+        return Place(stored, self.offsets[index], size, self.checksums[index], axis)
 
 
 def image_of(graph: Graph) -> ConstantImage:
@@ -119,8 +126,20 @@ def _append(image: ConstantImage, constant: Constant, exact: bool) -> int:
     image.constants.append(constant)
     image.stored.append(stored)
     image.offsets.append(offset)
-    image.size_bytes = offset + constant.type.elements * stored.size_bytes
+    image.size_bytes = offset + _size_bytes(constant, stored)
     return len(image.constants) - 1
+
+
+def _loaded(constant: Constant) -> object:
+    """What loads the values, of whatever class."""
+    return constant.load
+
+
+def _size_bytes(constant: Constant, stored: DType) -> int:
+    load = _loaded(constant)
+    if isinstance(load, Mxfp6Weights):
+        return load.stored_bytes
+    return constant.type.elements * stored.size_bytes
 
 
 def _exact_floats(graph: Graph) -> frozenset[str]:
@@ -163,7 +182,11 @@ def _pieces(constant: Constant) -> Iterator[Array]:
 
 
 def _stored_chunks(constant: Constant, stored: DType) -> Iterator[bytes]:
-    """The values in row-major order, converted piece by piece."""
+    """The values in row-major order, converted piece by piece; packed ones as their blocks."""
+    load = _loaded(constant)
+    if isinstance(load, Mxfp6Weights):
+        yield from load.packed()
+        return
     dtype = numpy_dtype(stored)
     for piece in _pieces(constant):
         for flat in _flat(piece):
@@ -224,6 +247,8 @@ class StoredTensor:
                 f"{self.container.path}: {self.place.size_bytes} bytes at {self.place.offset} of "
                 f"{CONSTANTS} are damaged"
             )
+        if self.place.packed_axis >= 0:
+            return unpacked(data, self.type.shape, self.place.packed_axis)
         values = np.frombuffer(data, dtype=numpy_dtype(self.place.stored))
         return values.astype(numpy_dtype(self.type.dtype), copy=False).reshape(self.type.shape)
 
@@ -232,8 +257,12 @@ def check_place(place: Place, type_: TensorType, sizes: Mapping[str, int]) -> No
     """Raise `ValueError` where a place contradicts the constant's type or the file."""
     if len(type_.shape) > _MAX_RANK or any(extent < 0 for extent in type_.shape):
         raise ValueError(f"a constant has shape {type_.shape}")
+    if place.packed_axis >= len(type_.shape):
+        raise ValueError(f"a constant of shape {type_.shape} is packed along {place.packed_axis}")
     if place.stored is DType.STRING or place.size_bytes != (
-        prod(type_.shape) * place.stored.size_bytes
+        packed_bytes(type_.shape, place.packed_axis)
+        if place.packed_axis >= 0
+        else prod(type_.shape) * place.stored.size_bytes
     ):
         raise ValueError(f"{place.size_bytes} bytes hold a constant of shape {type_.shape}")
     if place.offset < 0 or place.offset + place.size_bytes > sizes.get(CONSTANTS, 0):

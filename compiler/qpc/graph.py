@@ -15,6 +15,7 @@ import numpy as np
 from compiler.errors import QpcError
 from compiler.ir.dtypes import DType
 from compiler.ir.graph import Array, AttributeValue, Constant, Graph, Node, TensorType, value_of
+from compiler.ir.mxfp6 import Mxfp6Weights
 from compiler.qpc import payload
 from compiler.qpc.constants import (
     ConstantImage,
@@ -152,6 +153,8 @@ def _constants(
         place = payload.restored(Place, row)
         check_place(place, type_, sizes)
         loaded = Constant(type_, StoredTensor(container, place, type_))
+        if place.packed_axis >= 0:
+            loaded = Constant(type_, Mxfp6Weights(loaded, place.packed_axis))
         found[name] = shared.setdefault((place, type_), loaded)
     return found
 

@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from compiler import qpc
 from compiler.driver import OnnxCompiler
 from compiler.execute.run import execute
-from compiler.ir.graph import Constant, Packed, value_of
+from compiler.ir.dtypes import DType
+from compiler.ir.graph import Constant, Packed, TensorType, value_of
+from compiler.ir.mxfp6 import Mxfp6Weights, packed_bytes, rounded, unpacked
 from compiler.options import CompileOptions
-from compiler.passes.mxfp6 import Mxfp6, Mxfp6Weights, rounded
+from compiler.passes.mxfp6 import Mxfp6
 from compiler.program import Program, TaskKind
 from compiler.target import Sku, device
 from tests.compiler.quantized import models
@@ -130,3 +133,48 @@ def test_traffic_shrinks_and_values_are_those_of_the_rounded_weights(
 
 def _load(constant: Constant) -> object:
     return constant.load
+
+
+@given(
+    seed=st.integers(0, 99),
+    shape=st.tuples(st.integers(1, 4), st.integers(1, 70), st.integers(1, 40)),
+    axis=st.integers(0, 2),
+)
+def test_packed_blocks_are_read_back(seed: int, shape: tuple[int, int, int], axis: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = (rng.standard_normal(shape) * 10.0 ** rng.integers(-4, 4)).astype(np.float32)
+    weights = Mxfp6Weights(Constant(TensorType(DType.FLOAT32, shape), lambda: values), axis)
+    data = b"".join(weights.packed())
+    assert len(data) == packed_bytes(shape, axis) == weights.stored_bytes
+    np.testing.assert_array_equal(unpacked(data, shape, axis), weights())
+
+
+def test_elements_have_the_bits_of_e2m3() -> None:
+    bits = np.arange(32, dtype=np.uint8)
+    numbers = bits.view(ml_dtypes.float6_e2m3fn).astype(np.float32)
+    constant = Constant(TensorType(DType.FLOAT32, (1, 32)), lambda: numbers[None])
+    data = b"".join(Mxfp6Weights(constant, 1).packed())
+    stream = np.unpackbits(np.frombuffer(data[1:], np.uint8), bitorder="little")
+    codes = np.packbits(stream.reshape(32, 6), axis=-1, bitorder="little")[:, 0]
+    assert data[0] == 127
+    np.testing.assert_array_equal(codes, bits)
+
+
+def test_a_qpc_holds_the_blocks(tmp_path: Path) -> None:
+    path, compiler = _wide(tmp_path), OnnxCompiler()
+    sizes = []
+    for packs in (False, True):
+        options = CompileOptions(num_cores=1, batch_size=4, mxfp6_matmul=packs)
+        program, graph = (
+            compiler.compile(path, options, device(Sku.STD)),
+            compiler.graph(path, options),
+        )
+        folder = tmp_path / str(packs)
+        sizes.append(qpc.write(program, folder, graph).stat().st_size)
+        read = qpc.read_graph(folder)
+        for name, constant in graph.constants.items():
+            wanted = value_of(constant).astype(np.float16)
+            np.testing.assert_array_equal(
+                value_of(read.constants[name]).astype(np.float16), wanted
+            )
+    assert sizes[0] - sizes[1] == pytest.approx(2048 * 4096 * (16 - 6.25) / 8, rel=0.01)
