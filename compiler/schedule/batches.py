@@ -8,13 +8,13 @@ once. The price is reading the early layers' weights once for each part of the b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from compiler.schedule.limits import Limits
 from compiler.schedule.names import is_part, part_name
 from compiler.schedule.partition import Cluster
-from compiler.schedule.plan import Group, plan_groups
+from compiler.schedule.plan import SMALL_CONSTANT_BYTES, Group, plan_groups
 from compiler.schedule.reads import Reads
 from compiler.schedule.residency import Residency, dram_bytes, plan_residency
 from compiler.schedule.steps import (
@@ -56,21 +56,66 @@ def plan_batches(
 
     Where depth-first is asked for, the whole batch is taken only if there is nothing to cut.
     """
-    whole = _plan(steps, reads, cluster, ols, limits)
+    def planned(cut: tuple[Step, ...]) -> Planned:
+        return _plan(cut, reads, cluster, ols, limits)
+
+    whole = planned(steps)
     if depth_first.wanted is False or not (whole[1].spills or depth_first.wanted):
         return whole
-    candidates = []
-    for end in _ends(steps, whole):
-        for samples in _part_sizes(steps[0].samples, cluster.num_cores):
-            parted = split_batch(steps, end, samples)
-            parts = _plan(parted, reads, cluster, ols, limits)
-            candidates.append(parts)
-            if not parts[1].spills and _chain_fits(parts, depth_first):
-                break
+    sizes = _part_sizes(steps[0].samples, cluster.num_cores)
+    candidates = _in_parts(steps, _ends(steps, whole), sizes, planned, cluster, depth_first)
     if not depth_first.wanted or not candidates:
         candidates.append(whole)
     fitting = [plan for plan in candidates if _chain_fits(plan, depth_first)] or candidates
-    return min(fitting, key=lambda plan: (dram_bytes(plan[0], plan[1], cluster), len(plan[0])))
+    return min(fitting, key=lambda plan: _traffic(plan, cluster))
+
+
+def _in_parts(
+    steps: tuple[Step, ...],
+    ends: list[int],
+    sizes: list[int],
+    planned: Callable[[tuple[Step, ...]], Planned],
+    cluster: Cluster,
+    depth_first: DepthFirst,
+) -> list[Planned]:
+    """Plans that go in parts, those worth a try.
+
+    Where to end is decided with the largest parts, which are quickest to plan: smaller ones move
+    less activations whatever the end. Once nothing spills, a later end or a smaller part can only
+    read weights more often.
+    """
+    if not ends or not sizes:
+        return []
+    found: list[Planned] = []
+    for end in ends:
+        found.append(planned(split_batch(steps, end, sizes[0])))
+        if not found[-1][1].spills and _chain_fits(found[-1], depth_first):
+            break
+    best = min(found, key=lambda plan: _traffic(plan, cluster))
+    end = ends[found.index(best)]
+    for samples in sizes[1:]:
+        rereads = _rereads_more(steps[:end], samples, best, cluster)
+        if _chain_fits(best, depth_first) and (rereads or not best[1].spills):
+            break
+        found.append(planned(split_batch(steps, end, samples)))
+        best = min(best, found[-1], key=lambda plan: _traffic(plan, cluster))
+    return found
+
+
+def _rereads_more(
+    early: tuple[Step, ...], samples: int, best: Planned, cluster: Cluster
+) -> bool:
+    """Whether the weights alone, read for each part, are more than all that `best` moves."""
+    if best[1].weights_resident:
+        return False
+    parts = -(-early[0].samples // samples)
+    weights = sum(step.weight_bytes for step in early if step.weight_bytes > SMALL_CONSTANT_BYTES)
+    return weights * parts > dram_bytes(*best, cluster)
+
+
+def _traffic(plan: Planned, cluster: Cluster) -> tuple[int, int]:
+    """What a plan costs; of equal traffic the one of fewer groups."""
+    return dram_bytes(plan[0], plan[1], cluster), len(plan[0])
 
 
 def _chain_fits(plan: Planned, depth_first: DepthFirst) -> bool:

@@ -74,7 +74,8 @@ class Residency:
 def plan_residency(groups: tuple[Group, ...], limits: Limits) -> Residency:
     """Place everything in a core's VTCM, or raise `DoesNotFitError` naming the step."""
     vtcm_bytes = limits.vtcm_bytes
-    members = [member for group in groups for member in group.members]
+    # Parts of the batch share their step's constants.
+    members = {member.step.name: member for group in groups for member in group.members}.values()
     small = sum(m.core_weight_bytes for m in members if not m.streams_weights)
     weights_bytes = sum(member.core_weight_bytes for member in members)
     if weights_bytes < vtcm_bytes:
