@@ -12,6 +12,7 @@ from compiler import qpc
 from compiler.errors import OptionError, QpcError
 from compiler.frontend import OnnxModel, batch_symbol_of, bind, load_model
 from compiler.frontend.model import prepared as prepared_model
+from compiler.frontend.symbols import batch_is_open
 from compiler.ir.dtypes import DType
 from compiler.ir.graph import Graph
 from compiler.options import CompileOptions, violations
@@ -43,8 +44,9 @@ class ModelFacts:
     """What must be known of a model before it is compiled.
 
     `batch_symbol` is the symbolic dimension that takes the batch size, `None` where the model's
-    batch is fixed. `symbols` are the others, which need a value each. `notes` are sentences for
-    the user: what was put right in the file.
+    batch is fixed. `symbols` are the others, which need a value each. `batch_is_open`: no input
+    declares its first dim, which then is the batch of each. `notes` are sentences for the user:
+    what was put right in the file.
     """
 
     sha256: str
@@ -52,6 +54,7 @@ class ModelFacts:
     symbols: tuple[str, ...]
     batch_symbol: str | None
     inputs: tuple[ModelInput, ...] = ()
+    batch_is_open: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -65,7 +68,15 @@ def _facts(model: OnnxModel, batch_symbol: str | None) -> ModelFacts:
     others = tuple(symbol for symbol in model.symbols if symbol != found)
     declared = prepared_model(model).inputs
     inputs = tuple(ModelInput(item.name, item.dtype, item.dims) for item in declared)
-    return ModelFacts(model.sha256, model.name, others, found, inputs, model.notes)
+    return ModelFacts(
+        model.sha256,
+        model.name,
+        others,
+        found,
+        inputs,
+        batch_is_open(declared),
+        model.notes,
+    )
 
 
 class OnnxCompiler:

@@ -8,10 +8,11 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from compiler.ir.dtypes import DType
 from compiler.options import CompileOptions, Precision
 from configurator import objective
 from configurator.errors import InfeasibleError, UsageError
-from configurator.records import Candidate, Study, TrialRow, TrialState
+from configurator.records import Candidate, GivenShape, Study, TrialRow, TrialState
 
 COMPILER_PATH = "/opt/qti-aic/exec/qaic-exec"
 RUNNER_PATH = "/opt/qti-aic/exec/qaic-runner"
@@ -21,6 +22,19 @@ RUN_TIME_S = 20
 
 # assumed: far below the 255 bytes that file systems allow in a name, and still readable.
 _LONGEST_SLUG = 80
+
+# How -model-input names element types; others go by the model's name.
+INPUT_TYPES = {
+    DType.FLOAT32: "float",
+    DType.FLOAT16: "float16",
+    DType.FLOAT64: "double",
+    DType.INT8: "int8",
+    DType.UINT8: "uint8",
+    DType.INT16: "int16",
+    DType.INT32: "int32",
+    DType.INT64: "int64",
+    DType.BOOL: "bool",
+}
 
 _PRECISION_FLAGS = {Precision.FP16: "-convert-to-fp16"}
 
@@ -74,7 +88,7 @@ def compile_argv(study: Study, options: CompileOptions, directory: str) -> tuple
         "-aic-hw",
         "-aic-hw-version=2.0",
         f"-m={study.model_path}",
-        *_shape_flags(study.batch_symbol, options),
+        *_shape_flags(study, options),
         f"-aic-num-cores={options.num_cores}",
         *_split_flags(options),
         *(("-multicast-weights",) if options.multicast_weights else ()),
@@ -132,11 +146,19 @@ def document(study: Study, found: Commands) -> dict[str, object]:
     }
 
 
-def _shape_flags(batch_symbol: str | None, options: CompileOptions) -> tuple[str, ...]:
-    symbols = tuple(f"-onnx-define-symbol={name},{extent}" for name, extent in options.symbols)
-    if batch_symbol is None:
-        return (*symbols, f"-batchsize={options.batch_size}")
-    return (*symbols, f"-onnx-define-symbol={batch_symbol},{options.batch_size}")
+def _shape_flags(study: Study, options: CompileOptions) -> tuple[str, ...]:
+    batch_size = options.batch_size
+    symbols = [f"-onnx-define-symbol={name},{extent}" for name, extent in options.symbols]
+    shapes = [_input_flag(shape, batch_size) for shape in study.input_shapes]
+    if study.batch_symbol is None:
+        return (*symbols, f"-batchsize={batch_size}", *shapes)
+    return (*symbols, f"-onnx-define-symbol={study.batch_symbol},{batch_size}", *shapes)
+
+
+def _input_flag(shape: GivenShape, batch_size: int) -> str:
+    dims = ",".join(map(str, shape.of_batch(batch_size)))
+    kind = INPUT_TYPES.get(shape.dtype, shape.dtype.value)
+    return f"-model-input={shape.input},{kind},[{dims}]"
 
 
 def _split_flags(options: CompileOptions) -> tuple[str, ...]:

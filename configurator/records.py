@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
+from compiler.ir.dtypes import DType
 from compiler.options import CompileOptions
 from compiler.target import Sku
 from runtime_sim.measurement import Measurement
@@ -46,7 +47,9 @@ class Candidate:
 
     def _canonical(self) -> dict[str, object]:
         chosen, run = self.compile, self.run
-        return {
+        # Candidates without given shapes keep the keys of databases from before there were any.
+        shapes = [[name, list(shape)] for name, shape in chosen.input_shapes]
+        return ({"input_shapes": shapes} if shapes else {}) | {
             "cores": chosen.num_cores,
             "batch_size": chosen.batch_size,
             "ols": chosen.ols,
@@ -105,6 +108,30 @@ class TrialRow:
             raise ValueError(f"trial {self.number}: state {self.state.value} and reason differ")
 
 
+@dataclass(frozen=True, slots=True)
+class GivenShape:
+    """The shape that a user gave to an input, for one sample.
+
+    `batch_dims` are the dims, from 0, where a program has the batch size in its place.
+    """
+
+    input: str
+    dtype: DType
+    extents: tuple[int, ...]
+    batch_dims: tuple[int, ...]
+
+    def of_batch(self, batch_size: int) -> tuple[int, ...]:
+        """The shape in a program of this batch size."""
+        return tuple(
+            batch_size if at in self.batch_dims else extent
+            for at, extent in enumerate(self.extents)
+        )
+
+    def __str__(self) -> str:
+        """As it is typed."""
+        return f"{self.input}={'x'.join(map(str, self.extents)) or 'scalar'}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
     """What a study fixes when it is made: reopening it with another value is refused."""
@@ -114,6 +141,7 @@ class Study:
     model_sha256: str
     batch_symbol: str | None
     symbols: tuple[tuple[str, int], ...]
+    input_shapes: tuple[GivenShape, ...] = ()
     sku: Sku
     workflow: Workflow
     seed: int

@@ -60,6 +60,7 @@ class SearchSpace:
     mos: int | None = None
     multicast_weights: bool = True
     symbols: tuple[tuple[str, int], ...] = ()
+    input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a space that is empty, unsorted, or holds what the card cannot run."""
@@ -163,6 +164,7 @@ class SearchSpace:
                 mos=self.mos,
                 multicast_weights=self.multicast_weights,
                 symbols=self.symbols,
+                input_shapes=self.input_shapes,
             ),
             RunOptions(instances=instances, set_size=set_size),
         )
@@ -180,6 +182,7 @@ class Choices:
     mos: int | None = None
     multicast_weights: bool = True
     symbols: tuple[tuple[str, int], ...] = ()
+    input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 def space_for(
@@ -208,6 +211,7 @@ def space_for(
         mos=chosen.mos,
         multicast_weights=chosen.multicast_weights,
         symbols=chosen.symbols,
+        input_shapes=chosen.input_shapes,
     )
 
 

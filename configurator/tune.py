@@ -25,6 +25,7 @@ from configurator.errors import ConfiguratorError, InfeasibleError, ToolError, U
 from configurator.evaluate import MODEL_DEFECTS, Evaluate, Outcome, evaluator, infeasible
 from configurator.records import (
     Candidate,
+    GivenShape,
     Provenance,
     Study,
     TrialRow,
@@ -57,7 +58,7 @@ class TuneRequest:
 
     `trials` is how many distinct trials of `space` the study shall hold in the end, those of
     earlier runs included. `model_sha256` and `batch_symbol` are facts of the model at
-    `model_path`.
+    `model_path`; `input_shapes` are those of `space`, held against the model.
     """
 
     study: str
@@ -65,6 +66,7 @@ class TuneRequest:
     model_sha256: str
     batch_symbol: str | None
     symbols: tuple[tuple[str, int], ...]
+    input_shapes: tuple[GivenShape, ...] = ()
     workflow: Workflow
     device: DeviceSpec
     seed: int
@@ -268,6 +270,7 @@ def _new_study(request: TuneRequest) -> Study:
         model_sha256=request.model_sha256,
         batch_symbol=request.batch_symbol,
         symbols=request.symbols,
+        input_shapes=request.input_shapes,
         sku=request.device.sku,
         workflow=request.workflow,
         seed=request.seed,
@@ -293,6 +296,9 @@ def _refuse_contradictions(request: TuneRequest, toolchain: Toolchain[P]) -> Non
         raise ValueError("request, space and toolchain are of different devices")
     if request.symbols != request.space.symbols:
         raise ValueError("request and space bind different symbols")
+    shapes = tuple((shape.input, shape.extents) for shape in request.input_shapes)
+    if shapes != request.space.input_shapes:
+        raise ValueError("request and space give different input shapes")
     if request.trials < 1:
         raise UsageError(f"trials is {request.trials}, must be 1 or more")
     name, path = request.study, str(request.model_path)
@@ -314,9 +320,14 @@ def _refuse_other_study(study: Study, request: TuneRequest) -> None:
         ("workflow", study.workflow.value, request.workflow.value),
         ("batch symbol", study.batch_symbol, request.batch_symbol),
         ("symbols", dict(study.symbols), dict(request.symbols)),
+        ("input shapes", _listed(study.input_shapes), _listed(request.input_shapes)),
         ("seed", study.seed, request.seed),
     )
     _refuse_difference(study.name, facts)
+
+
+def _listed(shapes: tuple[GivenShape, ...]) -> str:
+    return ", ".join(map(str, shapes)) or "none"
 
 
 def _refuse_other_tools(rows: list[TrialRow], now: Provenance) -> None:

@@ -100,6 +100,11 @@ def found_batch_symbol(candidates: tuple[str, ...]) -> str | None:
     return named[0] if len(named) == 1 else None
 
 
+def batch_is_open(inputs: Iterable[DeclaredInput]) -> bool:
+    """Whether no input declares its first dim, so that each of them starts with the batch."""
+    return all(item.is_scalar or item.first_dim is None for item in inputs)
+
+
 def bound_types(inputs: tuple[DeclaredInput, ...], binding: Binding) -> dict[str, TensorType]:
     """The concrete type of every input.
 
@@ -110,11 +115,11 @@ def bound_types(inputs: tuple[DeclaredInput, ...], binding: Binding) -> dict[str
         raise OptionError(f"batch size is {binding.batch_size}, must be 1 or more")
     given = _given_shapes(inputs, binding)
     extents = _extents(inputs, binding, given)
-    batch_is_open = all(item.is_scalar or item.first_dim is None for item in inputs)
+    is_open = batch_is_open(inputs)
     types = {}
     for item in inputs:
         shape = _shape(item, extents, given.get(item.name))
-        if batch_is_open and shape:
+        if is_open and shape:
             shape = (binding.batch_size, *shape[1:])
         types[item.name] = TensorType(item.dtype, shape)
         check_size(types[item.name], f"input '{item.name}'")

@@ -93,6 +93,7 @@ def tune_(
     storage: args.Storage = args.DEFAULT_STORAGE,
     symbol: args.Symbols = None,
     batch_symbol: args.BatchSymbol = None,
+    input_shape: args.InputShapes = None,
     cores: args.CoresList = None,
     instances: args.InstancesList = None,
     batch_size: args.BatchSizeList = None,
@@ -119,6 +120,7 @@ def tune_(
         mos=mos,
         multicast_weights=multicast_weights,
         symbols=args.parse_symbols(symbol),
+        input_shapes=args.parse_input_shapes(input_shape),
     )
     from configurator.cli import tuning
 

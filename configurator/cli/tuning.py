@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from compiler.errors import DoesNotFitError
 from compiler.target import Sku, device
 from configurator import export, objective, tables
 from configurator.cli.progress import progress, said_when_slow
-from configurator.records import Workflow
+from configurator.records import GivenShape, Workflow
 from configurator.search import Sampler
 from configurator.space import Choices, SearchSpace, space_for
 from configurator.store import Store, open_store
@@ -22,6 +22,7 @@ from runtime_sim.errors import DeviceError
 from runtime_sim.options import RunOptions
 
 if TYPE_CHECKING:
+    from compiler.driver import ModelFacts, ModelInput
     from compiler.program import Program
 
 RUNNERS_UP = 5
@@ -101,19 +102,57 @@ def _request(asked: Asked, space: SearchSpace) -> TuneRequest:
     from compiler.driver import describe
 
     facts = describe(asked.model, asked.batch_symbol)
+    given = _given_shapes(facts, asked.choices.input_shapes)
+    symbols = _symbols(facts, asked.choices.symbols, given)
     return TuneRequest(
         study=asked.study or default_study_name(asked.model, asked.workflow),
         model_path=asked.model,
         model_sha256=facts.sha256,
         batch_symbol=facts.batch_symbol,
-        symbols=asked.choices.symbols,
+        symbols=symbols,
+        input_shapes=given,
         workflow=asked.workflow,
         device=device(asked.sku),
         seed=asked.seed,
         trials=asked.trials,
-        space=space,
+        space=replace(space, symbols=symbols),
         sampler=asked.sampler,
     )
+
+
+def _given_shapes(
+    facts: ModelFacts, shapes: tuple[tuple[str, tuple[int, ...]], ...]
+) -> tuple[GivenShape, ...]:
+    """Those of inputs that the model has; the compiler refuses the others by name."""
+    declared = {item.name: item for item in facts.inputs}
+    return tuple(
+        GivenShape(name, declared[name].dtype, extents, _batch_dims(facts, declared[name]))
+        for name, extents in shapes
+        if name in declared
+    )
+
+
+def _batch_dims(facts: ModelFacts, item: ModelInput) -> tuple[int, ...]:
+    named = {
+        at
+        for at, dim in enumerate(item.dims or ())
+        if dim is not None and dim == facts.batch_symbol
+    }
+    leads = facts.batch_is_open and item.dims != ()
+    return tuple(sorted(named | ({0} if leads else set())))
+
+
+def _symbols(
+    facts: ModelFacts, typed: tuple[tuple[str, int], ...], given: tuple[GivenShape, ...]
+) -> tuple[tuple[str, int], ...]:
+    """Those typed, and those that follow from a given shape, which `qaic-exec` must be told."""
+    found = dict(typed)
+    for shape in given:
+        dims = next(item.dims for item in facts.inputs if item.name == shape.input)
+        for dim, extent in zip(dims or (), shape.extents, strict=False):
+            if isinstance(dim, str) and dim in facts.symbols:
+                found.setdefault(dim, extent)
+    return tuple(sorted(found.items()))
 
 
 def default_study_name(model: Path, workflow: Workflow) -> str:

@@ -9,22 +9,27 @@ from compiler.driver import ModelFacts, ModelInput
 from compiler.ir.dtypes import DType
 from compiler.options import CompileOptions
 from configurator.errors import UsageError
+from configurator.export import INPUT_TYPES
 from configurator.qaic_exec.request import InputShape, Request
 from configurator.qaic_exec.specializations import Extents, read_specializations
 
-# How scripts for the real tool, numpy and C write the element types of inputs.
-_TYPES = {
-    DType.FLOAT32: "float float32 fp32 FloatTy",
-    DType.FLOAT16: "float16 fp16 half Float16Ty",
-    DType.FLOAT64: "double float64",
-    DType.INT8: "int8 i8 int8_t",
-    DType.UINT8: "uint8 ui8 uint8_t",
-    DType.INT16: "int16 i16 int16_t",
-    DType.INT32: "int32 i32 int32_t int Int32ITy",
-    DType.INT64: "int64 i64 int64_t index64 Int64ITy",
-    DType.BOOL: "bool boolean BoolTy",
+# How else scripts for the real tool, numpy and C write the element types of inputs.
+_ALIASES = {
+    DType.FLOAT32: "float32 fp32 FloatTy",
+    DType.FLOAT16: "fp16 half Float16Ty",
+    DType.FLOAT64: "float64",
+    DType.INT8: "i8 int8_t",
+    DType.UINT8: "ui8 uint8_t",
+    DType.INT16: "i16 int16_t",
+    DType.INT32: "i32 int32_t int Int32ITy",
+    DType.INT64: "i64 int64_t index64 Int64ITy",
+    DType.BOOL: "boolean BoolTy",
 }
-_TYPE_OF = {name: dtype for dtype, listed in _TYPES.items() for name in listed.split()}
+_TYPE_OF = {
+    name: dtype
+    for dtype, first in INPUT_TYPES.items()
+    for name in (first, *_ALIASES[dtype].split())
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,4 +194,4 @@ def _check_elsewhere(
 
 
 def _type_name(dtype: DType) -> str:
-    return _TYPES.get(dtype, dtype.value).split()[0]
+    return INPUT_TYPES.get(dtype, dtype.value)

@@ -1,12 +1,14 @@
 """The tables, and how records become rows of them and back.
 
-Schema 1: `studies` (key: name), `trials` (key: study, number; a candidate once a study),
-`schema_version` (one row: whose database this is, and of which schema).
+Schema 2: `studies` (key: name), `trials` (key: study, number; a candidate once a study),
+`schema_version` (one row: whose database this is, and of which schema). Schema 1 lacks
+`ADDED_COLUMNS`.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import fields
 from datetime import UTC, datetime
 
@@ -30,11 +32,13 @@ from sqlalchemy.orm import (
 )
 from sqlalchemy.types import TypeDecorator
 
+from compiler.ir.dtypes import DType
 from compiler.options import CompileOptions, Precision
 from compiler.target import Sku
 from configurator.errors import StoreError
 from configurator.records import (
     Candidate,
+    GivenShape,
     Provenance,
     Study,
     TrialRow,
@@ -45,7 +49,7 @@ from runtime_sim.measurement import Busy, Latency, Measurement, Source
 from runtime_sim.options import RunOptions
 
 APPLICATION = "aic-configurator"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # assumed: every database can index a key of this length.
 _NAME = String(255)
@@ -88,7 +92,10 @@ class SchemaRecord(Base):
 
 
 class StudyRecord(Base):
-    """A `Study`; `symbols` is JSON, a list of [name, extent]."""
+    """A `Study`; what is a list there is JSON.
+
+    `symbols`: [name, extent]. `input_shapes`: [input, type, extents, batch dims], NULL for none.
+    """
 
     __tablename__ = "studies"
 
@@ -97,6 +104,7 @@ class StudyRecord(Base):
     model_sha256: Mapped[str] = mapped_column(_DIGEST)
     batch_symbol: Mapped[str | None]
     symbols: Mapped[str]
+    input_shapes: Mapped[str | None]
     sku: Mapped[str] = mapped_column(_NAME)
     workflow: Mapped[str] = mapped_column(_NAME)
     seed: Mapped[int]
@@ -112,6 +120,7 @@ class TrialRecord(Base):
     """A `TrialRow`: its knobs, its measurement (all NULL or none), its provenance.
 
     `inferences_per_s` follows from other columns; it is there for those who read with SQL.
+    `input_shapes` is JSON, a list of [input, extents], NULL for none.
     """
 
     __tablename__ = "trials"
@@ -130,6 +139,7 @@ class TrialRecord(Base):
     multicast_weights: Mapped[bool]
     precision: Mapped[str] = mapped_column(_NAME)
     symbols: Mapped[str]
+    input_shapes: Mapped[str | None]
     inferences_per_instance: Mapped[int]
     threads_per_queue: Mapped[int]
 
@@ -158,6 +168,13 @@ class TrialRecord(Base):
     wall_s: Mapped[float]
 
 
+# What schema 2 added to the tables of schema 1.
+ADDED_COLUMNS = (
+    StudyRecord.__table__.c.input_shapes,
+    TrialRecord.__table__.c.input_shapes,
+)
+
+
 def study_record(study: Study) -> StudyRecord:
     """`study` as a row of its table."""
     return StudyRecord(
@@ -166,6 +183,7 @@ def study_record(study: Study) -> StudyRecord:
         model_sha256=study.model_sha256,
         batch_symbol=study.batch_symbol,
         symbols=json.dumps(study.symbols),
+        input_shapes=_shapes_text(map(_given_fields, study.input_shapes)),
         sku=study.sku.value,
         workflow=study.workflow.value,
         seed=study.seed,
@@ -182,6 +200,7 @@ def study_of(record: StudyRecord) -> Study:
             model_sha256=record.model_sha256,
             batch_symbol=record.batch_symbol,
             symbols=_symbols(record.symbols),
+            input_shapes=_given_shapes(record.input_shapes),
             sku=Sku(record.sku),
             workflow=Workflow(record.workflow),
             seed=record.seed,
@@ -208,6 +227,7 @@ def trial_record(row: TrialRow) -> TrialRecord:
         multicast_weights=chosen.multicast_weights,
         precision=chosen.precision.value,
         symbols=json.dumps(chosen.symbols),
+        input_shapes=_shapes_text(chosen.input_shapes),
         inferences_per_instance=run.inferences,
         threads_per_queue=run.threads_per_queue,
         state=row.state.value,
@@ -263,6 +283,7 @@ def _candidate(record: TrialRecord) -> Candidate:
             multicast_weights=record.multicast_weights,
             precision=Precision(record.precision),
             symbols=_symbols(record.symbols),
+            input_shapes=_input_shapes(record.input_shapes),
         ),
         RunOptions(
             instances=record.instances,
@@ -312,3 +333,27 @@ def _provenance(record: TrialRecord) -> Provenance:
 
 def _symbols(text: str) -> tuple[tuple[str, int], ...]:
     return tuple((str(name), int(extent)) for name, extent in json.loads(text))
+
+
+def _shapes_text(shapes: Iterable[object]) -> str | None:
+    listed = list(shapes)
+    return json.dumps(listed) if listed else None
+
+
+def _input_shapes(text: str | None) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return tuple((str(name), _extents(extents)) for name, extents in json.loads(text or "[]"))
+
+
+def _given_fields(shape: GivenShape) -> list[object]:
+    return [shape.input, shape.dtype.value, shape.extents, shape.batch_dims]
+
+
+def _given_shapes(text: str | None) -> tuple[GivenShape, ...]:
+    return tuple(
+        GivenShape(str(name), DType(dtype), _extents(extents), _extents(batch_dims))
+        for name, dtype, extents, batch_dims in json.loads(text or "[]")
+    )
+
+
+def _extents(listed: Iterable[int]) -> tuple[int, ...]:
+    return tuple(map(int, listed))

@@ -16,6 +16,7 @@ from sqlalchemy import (
     inspect,
     make_url,
     select,
+    update,
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.orm import Session
@@ -24,6 +25,7 @@ from configurator.errors import StoreError, UsageError
 from configurator.records import Study, TrialRow
 from configurator.store import base
 from configurator.store.schema import (
+    ADDED_COLUMNS,
     APPLICATION,
     SCHEMA_VERSION,
     Base,
@@ -161,6 +163,8 @@ def _open_schema(connection: Connection, place: str, create: bool) -> None:
         connection.execute(insert(SchemaRecord), row)
         return
     version = _schema_version(connection, tables)
+    if version == 1:
+        version = _upgrade(connection)
     if version is None:
         held = f"has the tables {', '.join(sorted(tables))}" if tables else "is empty"
         raise StoreError(f"{place}: not a database of {APPLICATION}: it {held}; {_LEVER}")
@@ -169,6 +173,15 @@ def _open_schema(connection: Connection, place: str, create: bool) -> None:
             f"{place}: has schema version {version}, this release knows {SCHEMA_VERSION}; "
             f"upgrade {APPLICATION}, or give another --storage"
         )
+
+
+def _upgrade(connection: Connection) -> int:
+    """From schema 1: the added columns are NULL in the rows that are there."""
+    for column in ADDED_COLUMNS:
+        kind = column.type.compile(connection.dialect)
+        connection.exec_driver_sql(f"ALTER TABLE {column.table} ADD {column.name} {kind}")
+    connection.execute(update(SchemaRecord).values(version=SCHEMA_VERSION))
+    return SCHEMA_VERSION
 
 
 def _schema_version(connection: Connection, tables: list[str]) -> int | None:

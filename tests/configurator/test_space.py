@@ -150,7 +150,10 @@ def test_mos_leaves_out_pairs_of_fewer_cores() -> None:
 
 
 def a_space() -> SearchSpace:
-    return space_for(Workflow.THROUGHPUT, STD, Choices(cores=(2, 4), symbols=(("seq", 8),)))
+    choices = Choices(
+        cores=(2, 4), symbols=(("seq", 8),), input_shapes=(("pixels", (1, 3, 8, 8)),)
+    )
+    return space_for(Workflow.THROUGHPUT, STD, choices)
 
 
 @pytest.mark.parametrize(
@@ -190,6 +193,7 @@ def test_what_differs_in_anything_is_not_of_the_space() -> None:
         replace(inside.compile, ols=2),
         replace(inside.compile, multicast_weights=False),
         replace(inside.compile, symbols=()),
+        replace(inside.compile, input_shapes=()),
         replace(inside.compile, batch_size=3),
         replace(inside.compile, num_cores=3),
     ):
@@ -244,6 +248,11 @@ def test_other_cards_start_with_all_their_cores_too() -> None:
 def test_candidates_have_default_run_options() -> None:
     candidate = a_space().candidate((0, 0, 0))
     assert candidate == Candidate(
-        CompileOptions(num_cores=2, batch_size=1, symbols=(("seq", 8),)),
+        CompileOptions(
+            num_cores=2,
+            batch_size=1,
+            symbols=(("seq", 8),),
+            input_shapes=(("pixels", (1, 3, 8, 8)),),
+        ),
         RunOptions(instances=1, set_size=1),
     )

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from tests.configurator import device_model
 ROOT = Path(__file__).parents[2]
 SPACE = space_for(Workflow.THROUGHPUT, device(Sku.STD))
 NOBODY = 65534
+KEY_OF_SCHEMA_1 = "2790a7af25117502f127d5d6ae62188dd1da12f91a89a68b9cb661bf6aaf71eb"
 
 
 def url_of(path: Path) -> str:
@@ -83,10 +85,32 @@ def test_reading_makes_no_database(tmp_path: Path) -> None:
 
 def test_a_newer_schema_is_refused_with_both_versions(path: Path) -> None:
     filled(path)
-    change(path, "UPDATE schema_version SET version = 2")
+    change(path, "UPDATE schema_version SET version = 3")
     for create in (False, True):
-        with pytest.raises(StoreError, match=r"schema version 2, this release knows 1; upgrade"):
+        with pytest.raises(StoreError, match=r"schema version 3, this release knows 2; upgrade"):
             open_store(url_of(path), create=create)
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_database_of_schema_1_is_upgraded(path: Path, create: bool) -> None:
+    written = filled(path)
+    for table in ("studies", "trials"):
+        change(path, f"ALTER TABLE {table} DROP COLUMN input_shapes")
+    change(path, "UPDATE schema_version SET version = 1")
+    for _ in range(2):
+        upgraded = open_store(url_of(path), create=create)
+        assert upgraded.studies() == written.studies()
+        assert upgraded.rows("study") == written.rows("study")
+    asked = SPACE.candidate((1, 0, 0))
+    shaped = replace(asked, compile=replace(asked.compile, input_shapes=(("x", (1, 3)),)))
+    again = open_store(url_of(path), create=True)
+    again.add(device_model.complete(1, shaped))
+    assert again.rows("study")[1].candidate == shaped
+
+
+def test_candidates_of_schema_1_keep_their_keys() -> None:
+    """Pinned: the digest that databases of schema 1 hold for this candidate."""
+    assert SPACE.candidate((0, 0, 0)).key() == KEY_OF_SCHEMA_1
 
 
 @pytest.mark.parametrize("create", [False, True])

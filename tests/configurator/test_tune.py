@@ -13,6 +13,7 @@ import pytest
 
 import compiler.errors
 from compiler.errors import UnsupportedError
+from compiler.ir.dtypes import DType
 from compiler.options import CompileOptions
 from compiler.target import Sku, device
 from configurator.errors import (
@@ -22,7 +23,7 @@ from configurator.errors import (
     ToolError,
     UsageError,
 )
-from configurator.records import TrialRow, TrialState, Workflow
+from configurator.records import GivenShape, TrialRow, TrialState, Workflow
 from configurator.search import Sampler
 from configurator.space import Choices, space_for
 from configurator.store import MemoryStore, Store, open_store
@@ -204,6 +205,21 @@ def test_a_study_of_other_symbols_is_refused(store: Store) -> None:
     space = space_for(Workflow.THROUGHPUT, STD, Choices(symbols=bound))
     with pytest.raises(UsageError, match=r"symbols \{\}, now it is \{'seq_len': 128\}"):
         tuned(replace(REQUEST, symbols=bound, space=space), store)
+
+
+def test_a_study_of_other_input_shapes_is_refused(store: Store) -> None:
+    def shaped(side: int) -> TuneRequest:
+        given = GivenShape("x", DType.FLOAT32, (1, side, side), (0,))
+        space = replace(REQUEST.space, input_shapes=(("x", (1, side, side)),))
+        return replace(REQUEST, input_shapes=(given,), space=space)
+
+    first = tuned(shaped(8), store)
+    assert {row.candidate.compile.input_shapes for row in first.rows} == {(("x", (1, 8, 8)),)}
+    assert tuned(shaped(8), store, on_trial=forbid) == first
+    with pytest.raises(UsageError, match="input shapes x=1x8x8, now it is x=1x9x9; results"):
+        tuned(shaped(9), store)
+    with pytest.raises(UsageError, match="input shapes x=1x8x8, now it is none; results"):
+        tuned(REQUEST, store)
 
 
 def test_a_moved_model_is_the_same_study(store: Store) -> None:
@@ -405,6 +421,8 @@ def test_a_request_of_parts_that_do_not_belong_together_is_our_mistake() -> None
         tune(replace(REQUEST, device=device(Sku.PRO)), toolchain(), MemoryStore(), ignore)
     with pytest.raises(ValueError, match="different symbols"):
         tuned(replace(REQUEST, symbols=(("seq", 1),)))
+    with pytest.raises(ValueError, match="different input shapes"):
+        tuned(replace(REQUEST, input_shapes=(GivenShape("x", DType.BOOL, (1,), ()),)))
 
 
 def test_least_latency_is_tuned_over_all_its_points() -> None:

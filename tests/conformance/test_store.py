@@ -11,11 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from compiler.ir.dtypes import DType
 from compiler.options import CompileOptions
 from compiler.target import Sku
 from configurator.errors import StoreError, UsageError
 from configurator.records import (
     Candidate,
+    GivenShape,
     Provenance,
     Study,
     TrialRow,
@@ -37,6 +39,15 @@ TIME = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-9,
 # Every finite double: the smallest, the largest, and zeros of both signs.
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 SYMBOLS = st.lists(st.tuples(TEXT, COUNT), max_size=3).map(tuple)
+EXTENTS = st.lists(COUNT, max_size=4).map(tuple)
+SHAPES = st.lists(st.tuples(TEXT, EXTENTS), max_size=3).map(tuple)
+GIVEN = st.builds(
+    GivenShape,
+    input=TEXT,
+    dtype=st.sampled_from(DType),
+    extents=EXTENTS,
+    batch_dims=st.lists(st.integers(0, 3), max_size=2).map(tuple),
+)
 
 candidates = st.builds(
     Candidate,
@@ -48,6 +59,7 @@ candidates = st.builds(
         mos=st.none() | SMALL,
         multicast_weights=st.booleans(),
         symbols=SYMBOLS,
+        input_shapes=SHAPES,
     ),
     st.builds(
         RunOptions,
@@ -109,6 +121,7 @@ studies = st.builds(
     model_sha256=st.text("0123456789abcdef", min_size=64, max_size=64),
     batch_symbol=st.none() | TEXT,
     symbols=SYMBOLS,
+    input_shapes=st.lists(GIVEN, max_size=3).map(tuple),
     sku=st.sampled_from(Sku),
     workflow=st.sampled_from(Workflow),
     seed=st.integers(min_value=-(2**63), max_value=2**63 - 1),
@@ -191,6 +204,20 @@ def test_rows_come_by_number_whatever_the_order_of_writing(store: Store) -> None
         store.add(device_model.complete(number, a_candidate(set_size=number + 1)))
     assert [row.number for row in store.rows("study")] == [0, 3, 7]
     assert store.next_number("study") == 8
+
+
+def test_candidates_of_other_input_shapes_are_others(store: Store) -> None:
+    plain = a_candidate()
+    shaped = [
+        replace(plain, compile=replace(plain.compile, input_shapes=(("x", shape),)))
+        for shape in ((1, 8), (8, 1), ())
+    ]
+    for number, candidate in enumerate((plain, *shaped)):
+        store.add(device_model.complete(number, candidate))
+    for number, candidate in enumerate((plain, *shaped)):
+        found = store.find("study", candidate.key())
+        assert found is not None
+        assert (found.number, found.candidate) == (number, candidate)
 
 
 def test_numbers_begin_at_zero_in_each_study(store: Store) -> None:
