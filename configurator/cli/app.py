@@ -16,7 +16,7 @@ from compiler.target import DEVICES, DeviceSpec, Sku, device
 from configurator import export as vendor
 from configurator import tables
 from configurator.cli import arguments as args
-from configurator.cli import exits, explaining, inspecting, quantizing, validating
+from configurator.cli import exits, explaining, inspecting, quantizing, specializing, validating
 from configurator.errors import UsageError
 from configurator.records import Study, TrialRow, Workflow
 from configurator.search import Sampler
@@ -214,8 +214,9 @@ def devices(json_: args.Json = False) -> None:
 def compile_(
     model: args.Model,
     cores: args.Cores,
-    batch_size: args.BatchSize,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for programqpc.bin.")],
+    batch_size: args.BatchSizeOfCompile = None,
+    specializations: specializing.SpecializationsOption = None,
     sku: args.SkuOption = Sku.STD,
     symbol: args.Symbols = None,
     batch_symbol: args.BatchSymbol = None,
@@ -242,7 +243,7 @@ def compile_(
     """Compile a model into a folder, weights included."""
     options = CompileOptions(
         num_cores=cores,
-        batch_size=batch_size,
+        batch_size=specializing.batch_size_without(specializations, batch_size),
         ols=ols,
         mos=mos,
         multicast_weights=multicast_weights,
@@ -264,21 +265,20 @@ def compile_(
     from configurator.ranges import fp16_losses
 
     compiler = OnnxCompiler(batch_symbol=batch_symbol)
+    shapes = specializing.options_of_each(compiler, model, options, batch_size, specializations)
     keeps, cache = (exclude_node, exclude_op), args.cache_directory(None) if calibration else None
     with quantizing.in_precision(
         model, precision, calibration, keeps, options.symbols, cache
     ) as chosen:
-        program = compiler.compile(chosen, options, device(sku))
-        quantizing.check_int8(program, precision)
-        graph = compiler.graph(chosen, options)
+        programs = [compiler.compile(chosen, each, device(sku)) for each in shapes]
+        quantizing.check_int8(programs[0], precision)
+        graph = compiler.graph(chosen, shapes[0])
         _tell([*compiler.describe(chosen).notes, *map(str, fp16_losses(graph))])
-        path = str(qpc.write(program, out, graph))
-    if explain:
-        explaining.show(program, path, json_)
-    elif json_:
-        _print_json(tables.program_document(program, path))
+        path = str(qpc.write(programs[0], out, graph, programs[1:]))
+    if specializations is None:
+        explaining.show(programs[0], path, explain, json_)
     else:
-        print(tables.program_text(program, path))
+        specializing.show(programs, path, explain, json_)
 
 
 @app.command()

@@ -67,6 +67,15 @@ Instances = Annotated[
 BatchSize = Annotated[
     int, typer.Option(metavar="N", parser=whole_number, help="Samples of one inference.")
 ]
+BatchSizeOfCompile = Annotated[
+    int | None,
+    typer.Option(
+        "--batch-size",
+        metavar="N",
+        parser=whole_number,
+        help="Samples of one inference; needed where --specializations do not say.",
+    ),
+]
 SetSize = Annotated[
     int,
     typer.Option(

@@ -20,12 +20,29 @@ Explain = Annotated[
 ]
 
 
-def show(program: Program, path: str, as_json: bool) -> None:
-    """Print what `compile` prints, and the layers."""
+def show(program: Program, path: str, with_layers: bool, as_json: bool) -> None:
+    """Print what was compiled into `path`."""
+    if as_json:
+        print(json.dumps(document(program, path, with_layers), indent=2, allow_nan=False))
+    else:
+        print(text(program, path, with_layers))
+
+
+def document(program: Program, path: str, with_layers: bool) -> dict[str, object]:
+    """What `compile --json` prints."""
+    found = tables.program_document(program, path)
+    if not with_layers:
+        return found
     from configurator import explain
 
-    if as_json:
-        document = tables.program_document(program, path) | {"explain": explain.document(program)}
-        print(json.dumps(document, indent=2, allow_nan=False))
-    else:
-        print(tables.program_text(program, path), explain.text(program), sep="\n\n")
+    return found | {"explain": explain.document(program)}
+
+
+def text(program: Program, path: str, with_layers: bool) -> str:
+    """What `compile` prints."""
+    found = tables.program_text(program, path)
+    if not with_layers:
+        return found
+    from configurator import explain
+
+    return f"{found}\n\n{explain.text(program)}"

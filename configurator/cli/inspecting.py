@@ -62,6 +62,10 @@ def document(found: Inspection) -> dict[str, object]:
         },
         "inputs": [_binding_document(found, binding) for binding in descriptor.inputs],
         "outputs": [_binding_document(found, binding) for binding in descriptor.outputs],
+        "specializations": [
+            dict(zip(_binding_names(found), shapes, strict=False))
+            for shapes in _allowed_shapes(found)
+        ],
         "memory": _memory_document(found),
         "program": None if program is None else _program_document(program),
         "graph": None
@@ -82,6 +86,16 @@ def _binding_document(found: Inspection, binding: IoBinding) -> dict[str, object
         "buffer": copies[0].buffer_num if copies else None,
         "offset_bytes": copies[0].offset if copies else None,
     }
+
+
+def _binding_names(found: Inspection) -> list[str]:
+    """Of the inputs, then of the outputs, in the order of `_allowed_shapes`."""
+    return [one.name for one in (*found.descriptor.inputs, *found.descriptor.outputs)]
+
+
+def _allowed_shapes(found: Inspection) -> list[list[list[int]]]:
+    """The shapes of all bindings in each specialization; none where the network has only one."""
+    return [[list(one.dims) for one in each.shapes] for each in found.descriptor.allowed_shapes]
 
 
 def _type_name(found: Inspection, binding: IoBinding) -> str:
@@ -145,7 +159,10 @@ def text(found: Inspection) -> str:
         f"{found.path}: {found.size_bytes:,} bytes; network {descriptor.network_name}, "
         f"{descriptor.num_cores} cores, batch size {descriptor.batch_size}"
     )
-    parts = [one_line(head), _segments_text(found), _bindings_text(found), _memory_text(found)]
+    parts = [one_line(head), _segments_text(found), _bindings_text(found)]
+    if found.descriptor.allowed_shapes:
+        parts.append(_specializations_text(found))
+    parts.append(_memory_text(found))
     if found.program is None:
         parts.append("No program of this compiler: only a real card can run it.")
     else:
@@ -170,6 +187,18 @@ def _bindings_text(found: Inspection) -> str:
             size = f"{_size_bytes(binding):,}"
             rows.append([kind, binding.name, _type_name(found, binding), shape or "scalar", size])
     return grid([["", "name", "type", "shape", "bytes"], *rows], left=(0, 1, 2, 3))
+
+
+def _specializations_text(found: Inspection) -> str:
+    rows = [
+        [str(number), *("x".join(map(str, shape)) or "scalar" for shape in shapes)]
+        for number, shapes in enumerate(_allowed_shapes(found))
+    ]
+    header = ["specialization", *_binding_names(found)]
+    width = max(len(header), *map(len, rows))
+    padded = [[*row, *[""] * (width - len(row))] for row in (header, *rows)]
+    below = "What else is shown is of specialization 0."
+    return f"{grid(padded, left=tuple(range(1, width)))}\n{below}"
 
 
 def _memory_text(found: Inspection) -> str:

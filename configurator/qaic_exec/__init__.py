@@ -4,7 +4,6 @@
     command_line    an argument vector as the options that it gives
     help            what -h and --usage print
     request         options as compile options, outputs and reports
-    specializations several shapes of one network, from the vendor's JSON
     compiling       one request: compile, report, write, run
     metrics         what -aic-perf-metrics and -ddr-stats count
     advice          what -aic-perf-warnings says

@@ -11,7 +11,7 @@ from compiler.options import CompileOptions
 from configurator.errors import UsageError
 from configurator.export import INPUT_TYPES
 from configurator.qaic_exec.request import InputShape, Request
-from configurator.qaic_exec.specializations import Extents, read_specializations
+from configurator.specializations import Extents, merged, read_specializations
 
 # How else scripts for the real tool, numpy and C write the element types of inputs.
 _ALIASES = {
@@ -45,21 +45,17 @@ def shaped(request: Request, facts: ModelFacts) -> Shaped:
     declared = {item.name: item for item in facts.inputs}
     for shape in request.input_shapes:
         _check_input(shape, declared)
-    entries = (
-        (request.symbols,)
-        if request.specializations is None
-        else tuple(
-            _merged(request.symbols, entry)
-            for entry in read_specializations(request.specializations)
-        )
-    )
+    entries = _entries(request)
     options = tuple(_options(request, facts, dict(extents)) for extents in entries)
     return Shaped(options, tuple(dict.fromkeys(_unknown(facts, entries))))
 
 
-def _merged(fixed: Extents, entry: Extents) -> Extents:
-    """The extents of one specialization; it decides where a symbol is defined as well."""
-    return tuple(sorted((dict(fixed) | dict(entry)).items()))
+def _entries(request: Request) -> tuple[Extents, ...]:
+    path = request.specializations
+    if path is None:
+        return (request.symbols,)
+    found = read_specializations(path, f"-network-specialization-config={path}")
+    return tuple(merged(request.symbols, entry) for entry in found)
 
 
 def _known(facts: ModelFacts) -> tuple[str, ...]:

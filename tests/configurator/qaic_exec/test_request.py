@@ -18,7 +18,6 @@ from configurator.qaic_exec.command_line import parse
 from configurator.qaic_exec.flags import FLAGS, Effect
 from configurator.qaic_exec.request import Request, request_of
 from configurator.qaic_exec.shapes import shaped
-from configurator.qaic_exec.specializations import read_specializations
 
 
 def request(line: str, **environment: str) -> Request:
@@ -218,58 +217,3 @@ def test_specializations_are_one_program_each(tmp_path: Path) -> None:
         (1, (("seq", 128),)),
         (4, (("seq", 32),)),
     ]
-
-
-@given(
-    entries=st.lists(
-        st.dictionaries(st.text(min_size=1, max_size=5), st.integers(1, 2**40), max_size=4),
-        min_size=1,
-        max_size=48,
-    ),
-    bare=st.booleans(),
-)
-def test_specializations_read_as_written(
-    tmp_path_factory: pytest.TempPathFactory, entries: list[dict[str, int]], bare: bool
-) -> None:
-    path = tmp_path_factory.mktemp("s") / "s.json"
-    path.write_text(json.dumps(entries if bare else {"specializations": entries}))
-    found = read_specializations(path)
-    assert [dict(entry) for entry in found] == entries
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("", "is not JSON"),
-        ("[" * 100_000, "is not JSON"),
-        ("{}", "must be"),
-        ('{"specializations": {}}', "must be"),
-        ("3", "must be"),
-        ("[]", "has 0 entries"),
-        ("[1]", "entry 0: must be an object"),
-        ('[{"a": 0}]', "a is 0"),
-        ('[{"a": "-1"}]', "whole number"),
-        ('[{"a": true}]', "a is true"),
-        ('[{"a": 1.5}]', "a is 1.5"),
-        ('[{"a": null}]', "a is null"),
-        ('[{"a": [1]}]', "whole number"),
-        (json.dumps([{}] * 49), "has 49 entries, must have 1 to 48"),
-        (" " * (1 << 20) + "[]", "larger than"),
-    ],
-)
-def test_specializations_that_cannot_be(tmp_path: Path, content: str, said: str) -> None:
-    path = tmp_path / "s.json"
-    path.write_text(content)
-    with pytest.raises(UsageError, match=said) as refused:
-        read_specializations(path)
-    assert str(path) in str(refused.value)
-
-
-def test_specializations_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No such file"):
-        read_specializations(tmp_path / "none.json")
-    with pytest.raises(UsageError, match="directory"):
-        read_specializations(tmp_path)
-    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="is not JSON"):
-        read_specializations(tmp_path / "binary")

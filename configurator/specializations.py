@@ -8,10 +8,10 @@ Extents are whole numbers, as text or as numbers; a bare list of objects is take
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from configurator.errors import UsageError
-from configurator.qaic_exec.values import is_whole
 
 Extents = tuple[tuple[str, int], ...]
 
@@ -19,14 +19,24 @@ Extents = tuple[tuple[str, int], ...]
 _MOST = 48
 _LARGEST_FILE_BYTES = 1 << 20
 
+# Eighteen digits always fit the 64 bits of an extent.
+_WHOLE = re.compile(r"[0-9]{1,18}")
 
-def read_specializations(path: Path) -> tuple[Extents, ...]:
-    """The entries of a file, symbols sorted; raises `UsageError` where it is not as above."""
-    where = f"-network-specialization-config={path}"
+
+def read_specializations(path: Path, where: str) -> tuple[Extents, ...]:
+    """The entries of a file, symbols sorted; raises `UsageError` where it is not as above.
+
+    `where` is what the user typed to name the file, for messages.
+    """
     entries = _entries(where, _json(where, path))
     if not 1 <= len(entries) <= _MOST:
         raise UsageError(f"{where}: has {len(entries)} entries, must have 1 to {_MOST}")
     return tuple(_extents(f"{where}: entry {at}", entry) for at, entry in enumerate(entries))
+
+
+def merged(fixed: Extents, entry: Extents) -> Extents:
+    """The extents of one entry; it decides where a symbol is defined as well."""
+    return tuple(sorted((dict(fixed) | dict(entry)).items()))
 
 
 def _json(where: str, path: Path) -> object:
@@ -56,6 +66,6 @@ def _extents(where: str, entry: object) -> Extents:
 
 def _extent(where: str, name: str, value: object) -> int:
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
-    if not is_whole(text) or int(text) < 1:
+    if not _WHOLE.fullmatch(text) or int(text) < 1:
         raise UsageError(f"{where}: {name} is {json.dumps(value)}, must be a whole number from 1")
     return int(text)
