@@ -4,7 +4,8 @@ One source, two ways to run it: compiled by numba, or as plain Python where numb
 (NUMBA_DISABLE_JIT=1). All state is in integer arrays, passed one by one because numba counts
 references for every array that it takes out of a container; `World` names and describes them.
 
-Fluid servers share a rate equally among their transfers, each capped. Sharing is exact and cheap
+Fluid servers share a rate equally among their transfers, each capped, and a background that stands
+for the transfers of what is not simulated. Sharing is exact and cheap
 in virtual time: the server counts the bytes that each transfer has got (`VIRTUAL`), a transfer of
 b bytes ends when the count reaches its start plus b, and a change in the number of transfers only
 changes how fast the count runs.
@@ -18,6 +19,30 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from runtime_sim.device.work import (
+    BACKGROUND,
+    BACKGROUND_BITS,
+    CAP,
+    FRACTION_BITS,
+    INTEGRAL,
+    LAST,
+    MOVED,
+    NEXT,
+    PCIE_IN,
+    PCIE_OUT,
+    SERVERS,
+    T_BYTES,
+    T_NEEDS,
+    T_NEXT,
+    T_NEXT_END,
+    T_QUEUE,
+    T_SERVER,
+    T_TAIL,
+    T_TIME,
+    TOTAL,
+    VIRTUAL,
+)
+
 I64 = NDArray[np.int64]
 
 _inlined = njit(cache=True, inline="always")
@@ -25,17 +50,7 @@ _inlined = njit(cache=True, inline="always")
 (measured: 105 ns an event in place of 200)."""
 
 NEVER = 1 << 62
-FRACTION_BITS = 30
-"""Virtual time counts in 2^-30 bytes: a rate of 1 GB/s is then known to one part in a million."""
 _REBASE = 1 << 61
-
-# Servers.
-DDR, NOC, PCIE_IN, PCIE_OUT = 0, 1, 2, 3
-SERVERS = 4
-
-# Columns of a server's row: its rate for one transfer and for all, in virtual bytes a picosecond.
-VIRTUAL, LAST, NEXT, CAP, TOTAL, MOVED = 0, 1, 2, 3, 4, 5
-SERVER_COLUMNS = 6
 
 # Heaps: of events, and of each server's transfers.
 EVENTS = 0
@@ -71,12 +86,6 @@ INSTANCE_COLUMNS = 17
 OUT_BUFFERS = 2
 """Outputs that may wait on the card: the output transfer overlaps the next execution, as the
 vendor's runtime has it (two semaphores and a doorbell around each output buffer)."""
-
-# Columns of a task's row: own time or time before its transfer; server (-1: none); bytes; time
-# between the end of its transfer and its completion; queue; how many tasks it waits for; where in
-# `lists` those that wait for it begin and end.
-T_TIME, T_SERVER, T_BYTES, T_TAIL, T_QUEUE, T_NEEDS, T_NEXT, T_NEXT_END = range(8)
-TASK_COLUMNS = 8
 
 # Columns of a queue: next task and end in `lists`, whether its engine works, for how long it has,
 # its first task and the pipeline stage that its core belongs to.
@@ -197,14 +206,19 @@ def _event(values: I64, heap: I64, time: int, kind: int, i: int, task: int) -> N
 @_inlined
 def _rate(values: I64, server: I64, s: int) -> int:
     """Virtual bytes a picosecond that each transfer of server `s` gets."""
-    return int(min(server[s, CAP], server[s, TOTAL] // max(values[SIZE + TRANSFERS + s], 1)))
+    flying = max(values[SIZE + TRANSFERS + s], 1) << BACKGROUND_BITS
+    shared = (server[s, TOTAL] << BACKGROUND_BITS) // (flying + server[s, BACKGROUND])
+    return int(min(server[s, CAP], shared))
 
 
 @_inlined
 def _advance(values: I64, server: I64, s: int, now: int) -> None:
     """Bring a server's virtual time up to `now`."""
-    if values[SIZE + TRANSFERS + s] > 0:
-        server[s, VIRTUAL] += (now - server[s, LAST]) * _rate(values, server, s)
+    flying = values[SIZE + TRANSFERS + s]
+    if flying > 0:
+        passed = now - server[s, LAST]
+        server[s, VIRTUAL] += passed * _rate(values, server, s)
+        server[s, INTEGRAL] += passed * flying
     server[s, LAST] = now
 
 
@@ -449,12 +463,16 @@ def _open_window(values: I64, queue: I64, server: I64, now: int) -> None:
         for q in range(values[P_QUEUES]):
             queue[i, q, BUSY_PS] = -now if queue[i, q, BUSY] else 0
     for s in range(SERVERS):
+        _advance(values, server, s, now)
         server[s, MOVED] = 0
+        server[s, INTEGRAL] = 0
 
 
 @njit(cache=True)
-def _close_window(values: I64, queue: I64, now: int) -> None:
+def _close_window(values: I64, queue: I64, server: I64, now: int) -> None:
     values[WINDOW_END] = now
+    for s in range(SERVERS):
+        _advance(values, server, s, now)
     for i in range(values[P_INSTANCES]):
         for q in range(values[P_QUEUES]):
             if queue[i, q, BUSY]:
@@ -562,7 +580,7 @@ def simulate(
                 _finish_execution(values, state, server, heap, times, now, i)
         else:
             _host_event(values, queue, state, server, heap, times, now, kind, i)
-    _close_window(values, queue, now)
+    _close_window(values, queue, server, now)
     return events
 
 

@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from compiler.program import Engine, Program
 from compiler.target import DeviceSpec
-from runtime_sim.device.work import PreparedTasks, prepare_tasks, server_rows
+from runtime_sim.device.work import (
+    BACKGROUND,
+    DDR,
+    INTEGRAL,
+    MOVED,
+    NOC,
+    T_BYTES,
+    T_SERVER,
+    TOTAL,
+    PreparedTasks,
+    bytes_per_s,
+    lump,
+    prepare_tasks,
+    server_rows,
+)
 from runtime_sim.errors import DoesNotFitError, RunOptionError
 from runtime_sim.host.queue import host_parameters
 from runtime_sim.measurement import Busy, Measurement, Source, summarize
 from runtime_sim.options import RunOptions, violations
+from runtime_sim.steady import settle
 from runtime_sim.timing import PUBLISHED, TimingParams
 from runtime_sim.version import simulator_version
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from runtime_sim.device.execution import Execution
     from runtime_sim.engine import I64
 
-_PREPARED_KEPT = 32
+_PROGRAMS_KEPT = 32
 """assumed: programs held ready to run; a study alternates between fewer."""
+
+_EXECUTIONS_KEPT = 32
+"""assumed: executions of a program held; one answer takes about ten, and others share them."""
 
 PS_PER_S = 10**12
 
@@ -33,7 +55,8 @@ class Recording:
 
     `asked_at`, `begun_at`, `ended_at`, `done_at`: [instance, inference], the call, the execution
     on the device and the completion. `busy_ps`: [instance, core x engine] in the window from
-    `start_ps` to `end_ps`; `moved_bytes` by server, in the same window.
+    `start_ps` to `end_ps`; `moved_bytes` and `flying`, the integral over time of the transfers in
+    flight, by server, in the same window.
     """
 
     asked_at: I64
@@ -42,10 +65,52 @@ class Recording:
     done_at: I64
     busy_ps: I64
     moved_bytes: I64
+    flying: I64
     start_ps: int
     end_ps: int
     warmup: int
+    inferences: int
     events: int
+
+    @property
+    def window_ps(self) -> int:
+        """How long the counters ran."""
+        return max(self.end_ps - self.start_ps, 1)
+
+    @property
+    def per_s(self) -> float:
+        """Inferences (of the whole batch) a second, all instances together."""
+        first, last = self.warmup - 1, self.warmup + self.inferences - 1
+        spans_s = (self.done_at[:, last] - self.done_at[:, first]) / PS_PER_S
+        return float(np.sum(self.inferences / spans_s))
+
+    def round_trips_s(self) -> tuple[float, ...]:
+        """From call to completion, of each inference in the window."""
+        return self._spans_s(self.asked_at, self.done_at)
+
+    def executions_s(self) -> tuple[float, ...]:
+        """On the device, of each inference in the window."""
+        return self._spans_s(self.begun_at, self.ended_at)
+
+    def _spans_s(self, start: I64, end: I64) -> tuple[float, ...]:
+        window = slice(self.warmup, self.warmup + self.inferences)
+        return tuple(((end - start)[:, window].ravel() / PS_PER_S).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """One of several like instances in their steady state; see `runtime_sim.steady`.
+
+    `flying` and `bytes_per_s` [server]: its mean number of transfers in flight, and what it
+    moves. `busy` [core x engine]: shares of time. `execution` is the one on the device, `None` for
+    a pipeline, whose passes differ.
+    """
+
+    recording: Recording
+    execution: Execution | None
+    flying: NDArray[np.float64]
+    bytes_per_s: NDArray[np.float64]
+    busy: NDArray[np.float64]
 
 
 class SimulatorBackend:
@@ -57,7 +122,8 @@ class SimulatorBackend:
         self._device = device
         self._merge_runs = merge_runs
         self._timing = timing
-        self._prepared: OrderedDict[int, tuple[Program, PreparedTasks]] = OrderedDict()
+        self._servers = server_rows(device, timing)
+        self._held: OrderedDict[int, _Held] = OrderedDict()
 
     @property
     def version(self) -> str:
@@ -76,18 +142,61 @@ class SimulatorBackend:
 
     def run(self, program: Program, options: RunOptions) -> Measurement:
         """Simulate `options.instances` of `program`; see `DeviceBackend.run`."""
-        return self._measure(program, options, self.record(program, options))
+        return self._measure(program, options, self.steady(program, options))
+
+    def steady(self, program: Program, options: RunOptions) -> Steady:
+        """One instance as it runs beside the others; raises as `run` does."""
+        self._check(program, options)
+        held, lone = self._hold(program), replace(options, instances=1)
+        alone = self._piped if len(program.stage_cores) > 1 else self._lumped
+        return settle(partial(alone, held, lone), options.instances - 1)
 
     def record(self, program: Program, options: RunOptions) -> Recording:
-        """Simulate and give the times themselves."""
+        """Simulate every transfer of all instances, in the phases that they happen to have."""
         self._check(program, options)
-        from runtime_sim import engine  # numba takes most of a second to import
+        return self._record(self._hold(program), options, None, self._servers)
 
-        tasks = self._tasks(program)
-        parameters = host_parameters(program, options, self._timing, len(tasks.task))
-        servers = server_rows(self._device, self._timing)
+    def _lumped(self, held: _Held, options: RunOptions, background: tuple[int, ...]) -> Steady:
+        """An execution by itself, then the host's queue around executions that long."""
+        execution = self._execution(held, background[DDR], background[NOC])
+        servers = self._beside(background)
+        run = self._record(held, options, lump(execution.duration_ps), servers)
+        flying, moved = _means(run)
+        per_ps = options.inferences / float(run.window_ps)
+        flying[[DDR, NOC]] = execution.flying * per_ps
+        moved[[DDR, NOC]] = held.moved_bytes * per_ps * PS_PER_S
+        busy = np.asarray(execution.busy_ps * per_ps, dtype=np.float64)
+        return Steady(run, execution, flying, moved, busy)
+
+    def _piped(self, held: _Held, options: RunOptions, background: tuple[int, ...]) -> Steady:
+        """A pipeline with each of its passes, as its stages fill and drain."""
+        run = self._record(held, options, None, self._beside(background))
+        return Steady(run, None, *_means(run), run.busy_ps[0] / np.float64(run.window_ps))
+
+    def _execution(self, held: _Held, ddr: int, noc: int) -> Execution:
+        from runtime_sim.device import execution  # numba takes most of a second to import
+
+        if (ddr, noc) not in held.executions:
+            if len(held.executions) >= _EXECUTIONS_KEPT:
+                held.executions.popitem(last=False)
+            found = execution.execute(held.tasks, self._servers, (ddr, noc))
+            held.executions[ddr, noc] = found
+        return held.executions[ddr, noc]
+
+    def _beside(self, background: tuple[int, ...]) -> I64:
+        servers = self._servers.copy()
+        servers[:, BACKGROUND] = background
+        return servers
+
+    def _record(
+        self, held: _Held, options: RunOptions, lumped: PreparedTasks | None, servers: I64
+    ) -> Recording:
+        from runtime_sim import engine
+
+        tasks = lumped or held.tasks
+        parameters = host_parameters(held.program, options, self._timing, tasks)
         world = engine.new_world(
-            parameters, tasks.task, tasks.lists, tasks.queues, servers
+            parameters, tasks.task, tasks.lists, tasks.queues, servers.copy()
         )
         events = engine.simulate(*world)
         asked_at, begun_at, ended_at, done_at = world.times
@@ -97,10 +206,12 @@ class SimulatorBackend:
             ended_at=ended_at,
             done_at=done_at,
             busy_ps=world.queue[:, :, engine.BUSY_PS].copy(),
-            moved_bytes=world.server[:, engine.MOVED].copy(),
+            moved_bytes=world.server[:, MOVED].copy(),
+            flying=world.server[:, INTEGRAL].copy(),
             start_ps=int(world.values[engine.WINDOW_START]),
             end_ps=int(world.values[engine.WINDOW_END]),
             warmup=int(parameters[engine.P_WARMUP]),
+            inferences=options.inferences,
             events=int(events),
         )
 
@@ -120,23 +231,18 @@ class SimulatorBackend:
                 "batch size"
             )
 
-    def _tasks(self, program: Program) -> PreparedTasks:
+    def _hold(self, program: Program) -> _Held:
         key = id(program)
-        if key in self._prepared:
-            self._prepared.move_to_end(key)
-            return self._prepared[key][1]
+        if key in self._held:
+            self._held.move_to_end(key)
+            return self._held[key]
         tasks = prepare_tasks(program, self._timing, merge_runs=self._merge_runs)
-        self._prepared[key] = (program, tasks)
-        if len(self._prepared) > _PREPARED_KEPT:
-            self._prepared.popitem(last=False)
-        return tasks
+        self._held[key] = _Held(program, tasks, _moved_bytes(tasks), OrderedDict())
+        if len(self._held) > _PROGRAMS_KEPT:
+            self._held.popitem(last=False)
+        return self._held[key]
 
-    def _measure(self, program: Program, options: RunOptions, run: Recording) -> Measurement:
-        first, last = run.warmup, run.warmup + options.inferences
-        done = run.done_at
-        round_trips = (done - run.asked_at)[:, first:last].ravel() / PS_PER_S
-        spans_s = (done[:, last - 1] - done[:, first - 1]) / PS_PER_S
-        per_s = float(np.sum(options.inferences / spans_s))
+    def _measure(self, program: Program, options: RunOptions, steady: Steady) -> Measurement:
         completed = options.inferences * options.instances
         return Measurement(
             source=Source.SIMULATOR,
@@ -144,25 +250,16 @@ class SimulatorBackend:
             timing_id=self._timing.id,
             inferences=completed,
             batch_size=program.options.batch_size,
-            duration_s=completed / per_s,
-            latency=summarize(tuple(round_trips.tolist())),
-            busy=self._busy(program, options, run),
+            duration_s=options.inferences / steady.recording.per_s,
+            latency=summarize(steady.recording.round_trips_s()),
+            busy=self._busy(program, options, steady),
         )
 
-    def _busy(self, program: Program, options: RunOptions, run: Recording) -> Busy:
-        window_ps = max(run.end_ps - run.start_ps, 1)
-        cores = options.instances * program.options.num_cores
-        engines = run.busy_ps.reshape(cores, len(Engine)).sum(axis=0) / (window_ps * cores)
-        rates = np.asarray(
-            [
-                self._timing.ddr_bytes_per_s,
-                self._timing.noc_bytes_per_s,
-                self._timing.pcie_bytes_per_s,
-                self._timing.pcie_bytes_per_s,
-            ],
-            dtype=np.float64,
-        )
-        links = run.moved_bytes / rates / (window_ps / PS_PER_S)
+    def _busy(self, program: Program, options: RunOptions, steady: Steady) -> Busy:
+        cores = program.options.num_cores
+        engines = steady.busy.reshape(cores, len(Engine)).sum(axis=0) / cores
+        rates_per_s = bytes_per_s(self._servers[:, TOTAL])
+        links = steady.bytes_per_s * options.instances / rates_per_s
         return Busy(
             hmx=float(engines[Engine.HMX]),
             hvx=float(engines[Engine.HVX]),
@@ -172,3 +269,28 @@ class SimulatorBackend:
             pcie_in=float(links[2]),
             pcie_out=float(links[3]),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A program ready to run.
+
+    `moved_bytes` [2] are what DDR and network move for one execution; `executions` are known ones
+    by the background of both.
+    """
+
+    program: Program
+    tasks: PreparedTasks
+    moved_bytes: NDArray[np.float64]
+    executions: OrderedDict[tuple[int, int], Execution]
+
+
+def _means(run: Recording) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Transfers in flight and bytes a second at each server, over the window."""
+    window_ps = float(run.window_ps)
+    return run.flying / window_ps, run.moved_bytes / (window_ps / PS_PER_S)
+
+
+def _moved_bytes(tasks: PreparedTasks) -> NDArray[np.float64]:
+    server, size = tasks.task[:, T_SERVER], tasks.task[:, T_BYTES]
+    return np.array([size[server == s].sum() for s in (DDR, NOC)], dtype=np.float64)

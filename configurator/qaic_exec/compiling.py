@@ -162,13 +162,13 @@ def _write_template(path: Path, graph: Graph) -> None:
 
 def _execute(request: Request, program: Program, clock: Clock) -> None:
     """One inference an instance, on the simulated card."""
-    from runtime_sim.simulator import PS_PER_S, SimulatorBackend
+    from runtime_sim.simulator import SimulatorBackend
 
     backend = SimulatorBackend(request.device)
     options = RunOptions(instances=request.instances, set_size=1, inferences=1)
     with clock.stage("execute"):
         measured = backend.run(program, options)
-        recorded = backend.record(program, options) if request.reports.profiling else None
+        steady = backend.steady(program, options)
     batch, duration_us = request.stats_batch_size, measured.duration_s * 1e6
     rate = measured.inferences * 1e6 / duration_us * batch
     _say(" ---- Stats ----")
@@ -176,10 +176,8 @@ def _execute(request: Request, program: Program, clock: Clock) -> None:
         f"InferenceCnt {measured.inferences} TotalDuration {duration_us:.0f}us "
         f"BatchSize {batch} Inf/Sec {rate:.3f}"
     )
-    if recorded is not None:
-        last = recorded.warmup + options.inferences
-        spans = (recorded.ended_at - recorded.begun_at)[:, recorded.warmup : last]
-        _say(_device_times(tuple((spans.ravel() / (PS_PER_S / 1e6)).tolist())))
+    if request.reports.profiling:
+        _say(_device_times(tuple(span * 1e6 for span in steady.recording.executions_s())))
 
 
 def _device_times(exec_us: tuple[float, ...]) -> str:

@@ -18,7 +18,22 @@ PS_PER_S = 10**12
 FRACTION_BITS = 30
 """Of a server's virtual time; see `runtime_sim.engine`, which the tests hold to the same value."""
 
-_DDR, _NOC, _NONE = 0, 1, -1
+BACKGROUND_BITS = 20
+"""Of a background load: it counts in 2^-20 transfers."""
+
+# Servers, and the columns of a server's row that are given: see `runtime_sim.engine`.
+DDR, NOC, PCIE_IN, PCIE_OUT = 0, 1, 2, 3
+SERVERS = 4
+VIRTUAL, LAST, NEXT, CAP, TOTAL, MOVED, BACKGROUND, INTEGRAL = range(8)
+SERVER_COLUMNS = 8
+
+# Columns of a task's row: own time or time before its transfer; server (-1: none); bytes; time
+# between the end of its transfer and its completion; queue; how many tasks it waits for; where in
+# `lists` those that wait for it begin and end.
+T_TIME, T_SERVER, T_BYTES, T_TAIL, T_QUEUE, T_NEEDS, T_NEXT, T_NEXT_END = range(8)
+TASK_COLUMNS = 8
+
+_NONE = -1
 _STD = device(Sku.STD)
 _INT8_SPEED = _STD.hmx_int8_macs_per_cycle // _STD.hmx_fp16_macs_per_cycle
 _MATMULS = (TaskKind.MATMUL, TaskKind.MATMUL_INT8)
@@ -54,7 +69,8 @@ def prepare_tasks(
     run = _runs(order, queue, server, waits) if merge_runs else np.arange(len(tasks))
     first, last = _run_ends(run)
     rows = np.stack([_sums(run, own), server[last], size[last], tail[last], queue[first]], axis=1)
-    source, target = _last_of_each_queue(run[waits[0]], run[waits[1]], rows[:, 4])
+    lane = rows[:, T_QUEUE] * (SERVERS + 1) + rows[:, T_SERVER] - _NONE
+    source, target = _last_of_each_lane(run[waits[0]], run[waits[1]], lane)
     return _prepared(rows, source, target, _stages(program))
 
 
@@ -119,13 +135,16 @@ def _sums(run: I64, values: I64) -> I64:
     return total
 
 
-def _last_of_each_queue(source: I64, target: I64, queue: I64) -> tuple[I64, I64]:
-    """Of the tasks of one queue that a task waits for, the last: the others come before it."""
+def _last_of_each_lane(source: I64, target: I64, lane: I64) -> tuple[I64, I64]:
+    """Of the tasks of one queue and server that a task waits for, the last: it is done last.
+
+    What another server moves may be done later though it began before, by that one's latency.
+    """
     if not len(source):
         return source, target
-    order = np.lexsort((source, queue[source], target))
+    order = np.lexsort((source, lane[source], target))
     source, target = source[order], target[order]
-    group = np.stack([queue[source], target])
+    group = np.stack([lane[source], target])
     last = np.concatenate([np.any(group[:, 1:] != group[:, :-1], axis=0), [True]])
     return source[last], target[last]
 
@@ -143,14 +162,26 @@ def server_rows(spec: DeviceSpec, timing: TimingParams) -> I64:
         (pcie, pcie),
         (pcie, pcie),
     )
-    rows = np.zeros((len(rates), 6), dtype=np.int64)
+    rows = np.zeros((SERVERS, SERVER_COLUMNS), dtype=np.int64)
     for row, (each, total) in zip(rows, rates, strict=True):
-        row[3], row[4] = _virtual(each), _virtual(total)
+        row[CAP], row[TOTAL] = _virtual(each), _virtual(total)
     return rows
 
 
-def _virtual(bytes_per_s: int) -> int:
-    return (bytes_per_s << FRACTION_BITS) // PS_PER_S
+def _virtual(rate_per_s: int) -> int:
+    return (rate_per_s << FRACTION_BITS) // PS_PER_S
+
+
+def bytes_per_s(virtual: I64) -> NDArray[np.float64]:
+    """The rates of a server's row in bytes a second."""
+    return virtual / (1 << FRACTION_BITS) * PS_PER_S
+
+
+def lump(duration_ps: int) -> PreparedTasks:
+    """A program of which only is known how long it takes: one task on one engine."""
+    rows = np.asarray([[duration_ps, _NONE, 0, 0, 0]], dtype=np.int64)
+    none = np.empty(0, dtype=np.int64)
+    return _prepared(rows, none, none, np.zeros(1, dtype=np.int64))
 
 
 def _starts(values: NDArray[np.integer], count: int) -> I64:
@@ -173,7 +204,7 @@ def _costs(tasks: Tasks, timing: TimingParams) -> tuple[I64, I64, I64, I64]:
     send = kind == TaskKind.SEND
     issue = _cycles_ps(np.asarray([timing.dma_issue_cycles], dtype=np.int64), timing)[0]
     own[moves | send] = issue
-    server[moves], server[send] = _DDR, _NOC
+    server[moves], server[send] = DDR, NOC
     tail[moves] = timing.ddr_latency_ns * PS_PER_NS
     tail[send] = timing.noc_latency_ns * PS_PER_NS
     return own, server, np.where(moves | send, tasks.w0, 0), tail

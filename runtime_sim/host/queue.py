@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.program import Engine, Program
+from compiler.program import Program
+from runtime_sim.device.work import PreparedTasks
 from runtime_sim.options import RunOptions
 from runtime_sim.timing import TimingParams
 
@@ -23,7 +24,7 @@ def warmup_inferences(program: Program, options: RunOptions) -> int:
 
 
 def host_parameters(
-    program: Program, options: RunOptions, timing: TimingParams, tasks: int
+    program: Program, options: RunOptions, timing: TimingParams, tasks: PreparedTasks
 ) -> NDArray[np.int64]:
     """The engine's parameter vector; the order is that of `runtime_sim.engine.P_*`."""
     warmup = warmup_inferences(program, options)
@@ -34,8 +35,8 @@ def host_parameters(
         program.output_bytes, timing.host_finish_bytes_per_s
     )
     values = (
-        tasks,
-        program.options.num_cores * len(Engine),
+        len(tasks.task),
+        tasks.queues.shape[1],
         options.instances,
         options.set_size,
         options.threads_per_queue,
