@@ -42,6 +42,7 @@ from runtime_sim.device.work import (
     TOTAL,
     VIRTUAL,
 )
+from runtime_sim.host.moments import Moment
 
 I64 = NDArray[np.int64]
 
@@ -60,9 +61,24 @@ HEAPS = TRANSFERS + SERVERS
 # Kinds of events; an event's code is kind << 48 | instance << 32 | task.
 TASK_DONE, FLOW_BEGIN, PREPARED, SUBMITTED, ARRIVED, LAUNCHED, DRAINED, FINISHED, ASK = range(9)
 
-# Columns of an instance's row.
+# Layers of `times`.
 (
-    ASKED,
+    ASKED_AT,
+    PREPARING_AT,
+    PREPARED_AT,
+    SUBMITTED_AT,
+    SENDING_AT,
+    ARRIVED_AT,
+    BEGUN_AT,
+    ENDED_AT,
+    DRAINED_AT,
+    FINISHING_AT,
+    DONE_AT,
+) = (int(moment) for moment in Moment)
+TIMES = len(Moment)
+
+# Columns of an instance's row; from PASSED on, how many inferences passed each moment.
+(
     PRE_WAIT,
     POST_WAIT,
     THREADS,
@@ -74,13 +90,11 @@ TASK_DONE, FLOW_BEGIN, PREPARED, SUBMITTED, ARRIVED, LAUNCHED, DRAINED, FINISHED
     OUT_WAIT,
     OUT_SENDING,
     UNDRAINED,
-    DONE,
     LEFT,
-    STARTED,
-    ENDED,
     FILLED,
-) = range(17)
-INSTANCE_COLUMNS = 17
+    PASSED,
+) = range(14)
+INSTANCE_COLUMNS = PASSED + TIMES
 """FILLED has a bit for each stage of a pipeline that holds an inference in the pass at hand."""
 
 OUT_BUFFERS = 2
@@ -91,10 +105,6 @@ vendor's runtime has it (two semaphores and a doorbell around each output buffer
 # its first task and the pipeline stage that its core belongs to.
 HEAD, END, BUSY, BUSY_PS, FIRST, STAGE = range(6)
 QUEUE_COLUMNS = 6
-
-# Layers of `times`.
-ASKED_AT, BEGUN_AT, ENDED_AT, DONE_AT = 0, 1, 2, 3
-TIMES = 4
 
 # Entries of the vector of values: first what is given ...
 (
@@ -130,8 +140,8 @@ class World(NamedTuple):
     values: `P_*` and counters. task [task, `T_*`]. lists: tasks that wait for a task, tasks of a
     queue. queue [instance, queue, columns]: a queue is an engine of a core. waiting [instance,
     task]: dependencies not done yet. state [instance, columns]. server [server, columns]. heap
-    [heap, entry, (time, sequence, code)]. times [`*_AT`, instance, inference] in picoseconds: of
-    the call, the execution's begin and end on the device, and the completion.
+    [heap, entry, (time, sequence, code)]. times [`*_AT`, instance, inference] of each
+    `Moment` in picoseconds.
     """
 
     values: I64
@@ -201,6 +211,15 @@ def _pop(values: I64, heap: I64, h: int) -> int:
 @_inlined
 def _event(values: I64, heap: I64, time: int, kind: int, i: int, task: int) -> None:
     _push(values, heap, EVENTS, time, kind << 48 | i << 32 | task)
+
+
+@_inlined
+def _stamp(state: I64, times: I64, moment: int, i: int, now: int) -> None:
+    """The next inference of an instance has come to a moment; inferences do not overtake."""
+    number = state[i, PASSED + moment]
+    if number < times.shape[2]:
+        times[moment, i, number] = now
+    state[i, PASSED + moment] = number + 1
 
 
 @_inlined
@@ -284,7 +303,9 @@ def _free_engine(queue: I64, now: int, i: int, q: int) -> None:
 
 
 @njit(cache=True)
-def _bring_input(values: I64, state: I64, server: I64, heap: I64, now: int, i: int) -> None:
+def _bring_input(
+    values: I64, state: I64, server: I64, heap: I64, times: I64, now: int, i: int
+) -> None:
     """Send the next submitted input to the card if a buffer is free and none is on its way."""
     full = state[i, BUFFERS] >= values[P_IN_BUFFERS]
     if state[i, SENDING] or state[i, QUEUED] == 0 or full:
@@ -292,6 +313,7 @@ def _bring_input(values: I64, state: I64, server: I64, heap: I64, now: int, i: i
     state[i, QUEUED] -= 1
     state[i, BUFFERS] += 1
     state[i, SENDING] = 1
+    _stamp(state, times, SENDING_AT, i, now)
     _transfer(values, server, heap, now, PCIE_IN, values[P_IN_BYTES], i << 32)
 
 
@@ -336,9 +358,7 @@ def _launch(
 ) -> None:
     """Begin a pass: nothing is done yet, and each engine's first task may start."""
     if state[i, FILLED] & 1:
-        if state[i, STARTED] < times.shape[2]:
-            times[BEGUN_AT, i, state[i, STARTED]] = now
-        state[i, STARTED] += 1
+        _stamp(state, times, BEGUN_AT, i, now)
     left = 0
     for number in range(values[P_TASKS]):
         waiting[i, number] = task[number, T_NEEDS]
@@ -362,14 +382,12 @@ def _finish_execution(
         state[i, BUFFERS] -= 1
     last = 1 << (values[P_STAGES] - 1)
     if state[i, FILLED] & last:
-        if state[i, ENDED] < times.shape[2]:
-            times[ENDED_AT, i, state[i, ENDED]] = now
-        state[i, ENDED] += 1
+        _stamp(state, times, ENDED_AT, i, now)
         state[i, UNDRAINED] += 1
         state[i, OUT_WAIT] += 1
     state[i, FILLED] &= last - 1
     _send_output(values, state, server, heap, now, i)
-    _bring_input(values, state, server, heap, now, i)
+    _bring_input(values, state, server, heap, times, now, i)
     _execute(values, state, heap, now, i)
 
 
@@ -413,6 +431,7 @@ def _transfer_done(
     state: I64,
     server: I64,
     heap: I64,
+    times: I64,
     now: int,
     s: int,
 ) -> None:
@@ -424,7 +443,7 @@ def _transfer_done(
     if s == PCIE_IN:
         state[i, SENDING] = 0
         _event(values, heap, now + values[P_IN_LATENCY], ARRIVED, i, 0)
-        _bring_input(values, state, server, heap, now, i)
+        _bring_input(values, state, server, heap, times, now, i)
     elif s == PCIE_OUT:
         state[i, OUT_SENDING] = 0
         state[i, UNDRAINED] -= 1
@@ -443,15 +462,13 @@ def _complete(
 ) -> None:
     """An inference's result is in the host's hands; the slot asks again after a gap."""
     state[i, THREADS] -= 1
-    if state[i, DONE] < times.shape[2]:
-        times[DONE_AT, i, state[i, DONE]] = now
-    state[i, DONE] += 1
+    _stamp(state, times, DONE_AT, i, now)
     _event(values, heap, now + values[P_GAP], ASK, i, 0)
-    if state[i, DONE] == values[P_WARMUP]:
+    if state[i, PASSED + DONE_AT] == values[P_WARMUP]:
         values[WARM] += 1
         if values[WARM] == values[P_INSTANCES]:
             _open_window(values, queue, server, now)
-    if state[i, DONE] == values[P_TARGET]:
+    if state[i, PASSED + DONE_AT] == values[P_TARGET]:
         values[COMPLETE] += 1
 
 
@@ -481,22 +498,22 @@ def _close_window(values: I64, queue: I64, server: I64, now: int) -> None:
 
 @njit(cache=True)
 def _ask(state: I64, times: I64, now: int, i: int) -> None:
-    if state[i, ASKED] < times.shape[2]:
-        times[ASKED_AT, i, state[i, ASKED]] = now
-    state[i, ASKED] += 1
+    _stamp(state, times, ASKED_AT, i, now)
     state[i, PRE_WAIT] += 1
 
 
 @njit(cache=True)
-def _use_threads(values: I64, state: I64, heap: I64, now: int, i: int) -> None:
+def _use_threads(values: I64, state: I64, heap: I64, times: I64, now: int, i: int) -> None:
     """Free host threads take what waits: results first, then new inputs."""
     while state[i, THREADS] < values[P_THREADS] and state[i, POST_WAIT] > 0:
         state[i, POST_WAIT] -= 1
         state[i, THREADS] += 1
+        _stamp(state, times, FINISHING_AT, i, now)
         _event(values, heap, now + values[P_FINISH], FINISHED, i, 0)
     while state[i, THREADS] < values[P_THREADS] and state[i, PRE_WAIT] > 0:
         state[i, PRE_WAIT] -= 1
         state[i, THREADS] += 1
+        _stamp(state, times, PREPARING_AT, i, now)
         _event(values, heap, now + values[P_PREPARE], PREPARED, i, 0)
 
 
@@ -516,18 +533,22 @@ def _host_event(
         _ask(state, times, now, i)
     elif kind == PREPARED:
         state[i, THREADS] -= 1
+        _stamp(state, times, PREPARED_AT, i, now)
         _event(values, heap, now + values[P_SUBMIT], SUBMITTED, i, 0)
     elif kind == SUBMITTED:
         state[i, QUEUED] += 1
-        _bring_input(values, state, server, heap, now, i)
+        _stamp(state, times, SUBMITTED_AT, i, now)
+        _bring_input(values, state, server, heap, times, now, i)
     elif kind == ARRIVED:
         state[i, READY] += 1
+        _stamp(state, times, ARRIVED_AT, i, now)
         _execute(values, state, heap, now, i)
     elif kind == DRAINED:
         state[i, POST_WAIT] += 1
+        _stamp(state, times, DRAINED_AT, i, now)
     else:
         _complete(values, queue, state, server, heap, times, now, i)
-    _use_threads(values, state, heap, now, i)
+    _use_threads(values, state, heap, times, now, i)
 
 
 @_inlined
@@ -562,7 +583,9 @@ def simulate(
         s = _first_server(server)
         if values[SIZE + EVENTS] == 0 or server[s, NEXT] <= heap[EVENTS, 0, 0]:
             now = server[s, NEXT]
-            _transfer_done(values, task, lists, queue, waiting, state, server, heap, now, s)
+            _transfer_done(
+                values, task, lists, queue, waiting, state, server, heap, times, now, s
+            )
             continue
         now = heap[EVENTS, 0, 0]
         code = _pop(values, heap, EVENTS)

@@ -27,6 +27,7 @@ from runtime_sim.device.work import (
     server_rows,
 )
 from runtime_sim.errors import DoesNotFitError, RunOptionError
+from runtime_sim.host.moments import Moment
 from runtime_sim.host.queue import host_parameters
 from runtime_sim.measurement import Busy, Measurement, Source, summarize
 from runtime_sim.options import RunOptions, violations
@@ -53,16 +54,14 @@ PS_PER_S = 10**12
 class Recording:
     """What one run recorded, in picoseconds of simulated time.
 
-    `asked_at`, `begun_at`, `ended_at`, `done_at`: [instance, inference], the call, the execution
-    on the device and the completion. `busy_ps`: [instance, core x engine] in the window from
-    `start_ps` to `end_ps`; `moved_bytes` and `flying`, the integral over time of the transfers in
-    flight, by server, in the same window.
+    `moments` [moment, instance, inference]: when each inference came to each `Moment`; `asked_at`
+    (the call), `begun_at`, `ended_at` (the execution on the device) and `done_at` (the completion)
+    are some of them. `busy_ps`: [instance, core x engine] in the window from `start_ps` to
+    `end_ps`; `moved_bytes` and `flying`, the integral over time of the transfers in flight, by
+    server, in the same window.
     """
 
-    asked_at: I64
-    begun_at: I64
-    ended_at: I64
-    done_at: I64
+    moments: I64
     busy_ps: I64
     moved_bytes: I64
     flying: I64
@@ -71,6 +70,31 @@ class Recording:
     warmup: int
     inferences: int
     events: int
+
+    @property
+    def asked_at(self) -> I64:
+        """The calls, [instance, inference]."""
+        return self.at(Moment.ASKED)
+
+    @property
+    def begun_at(self) -> I64:
+        """The executions' begins, [instance, inference]."""
+        return self.at(Moment.BEGUN)
+
+    @property
+    def ended_at(self) -> I64:
+        """The executions' ends, [instance, inference]."""
+        return self.at(Moment.ENDED)
+
+    @property
+    def done_at(self) -> I64:
+        """The completions, [instance, inference]."""
+        return self.at(Moment.DONE)
+
+    def at(self, moment: Moment) -> I64:
+        """When each inference came to a moment, [instance, inference]."""
+        found: I64 = self.moments[moment]
+        return found
 
     @property
     def window_ps(self) -> int:
@@ -199,12 +223,8 @@ class SimulatorBackend:
             parameters, tasks.task, tasks.lists, tasks.queues, servers.copy()
         )
         events = engine.simulate(*world)
-        asked_at, begun_at, ended_at, done_at = world.times
         return Recording(
-            asked_at=asked_at,
-            begun_at=begun_at,
-            ended_at=ended_at,
-            done_at=done_at,
+            moments=world.times,
             busy_ps=world.queue[:, :, engine.BUSY_PS].copy(),
             moved_bytes=world.server[:, MOVED].copy(),
             flying=world.server[:, INTEGRAL].copy(),
