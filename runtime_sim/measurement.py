@@ -62,7 +62,10 @@ class Busy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One run. `inferences` counts batches that completed in the window of `duration_s`."""
+    """One run. `inferences` counts batches that completed in the window of `duration_s`.
+
+    `clock_hz` of the NSPs and `power_w` of the card are means, `None` where nobody told.
+    """
 
     source: Source
     backend_version: str
@@ -72,6 +75,13 @@ class Measurement:
     duration_s: float
     latency: Latency
     busy: Busy
+    clock_hz: float | None = None
+    power_w: float | None = None
+
+    @property
+    def joules_per_inference(self) -> float | None:
+        """Of one sample, static power included."""
+        return None if self.power_w is None else self.power_w / self.inferences_per_s
 
     @property
     def inferences_per_s(self) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from compiler.program import Engine, Program
 from compiler.target import DeviceSpec
+from runtime_sim.device.power import Energy, cap_w, clock_within, energy_of, power_w
 from runtime_sim.device.work import (
     BACKGROUND,
     DDR,
@@ -31,7 +32,7 @@ from runtime_sim.host.moments import Moment
 from runtime_sim.host.queue import host_parameters
 from runtime_sim.measurement import Busy, Measurement, Source, summarize
 from runtime_sim.options import RunOptions, violations
-from runtime_sim.steady import settle
+from runtime_sim.steady import Surroundings, settle
 from runtime_sim.timing import PUBLISHED, TimingParams
 from runtime_sim.version import simulator_version
 
@@ -127,7 +128,7 @@ class Steady:
 
     `flying` and `bytes_per_s` [server]: its mean number of transfers in flight, and what it
     moves. `busy` [core x engine]: shares of time. `execution` is the one on the device, `None` for
-    a pipeline, whose passes differ.
+    a pipeline, whose passes differ. `power_w` is the card's, all instances together.
     """
 
     recording: Recording
@@ -135,6 +136,9 @@ class Steady:
     flying: NDArray[np.float64]
     bytes_per_s: NDArray[np.float64]
     busy: NDArray[np.float64]
+    clock_hz: int
+    power_w: float
+    fitting_clock_hz: float
 
 
 class SimulatorBackend:
@@ -147,6 +151,7 @@ class SimulatorBackend:
         self._merge_runs = merge_runs
         self._timing = timing
         self._servers = server_rows(device, timing)
+        self._cap_w = cap_w(device, timing)
         self._held: OrderedDict[int, _Held] = OrderedDict()
 
     @property
@@ -171,41 +176,69 @@ class SimulatorBackend:
     def steady(self, program: Program, options: RunOptions) -> Steady:
         """One instance as it runs beside the others; raises as `run` does."""
         self._check(program, options)
-        held, lone = self._hold(program), replace(options, instances=1)
-        alone = self._piped if len(program.stage_cores) > 1 else self._lumped
-        return settle(partial(alone, held, lone), options.instances - 1)
+        alone = partial(self._alone, self._hold(program), options)
+        return settle(alone, options.instances - 1, self._timing.nsp_clock_hz)
 
     def record(self, program: Program, options: RunOptions) -> Recording:
         """Simulate every transfer of all instances, in the phases that they happen to have."""
-        self._check(program, options)
-        return self._record(self._hold(program), options, None, self._servers)
+        clock_hz = self.steady(program, options).clock_hz
+        tasks = self._hold(program).tasks.at(clock_hz)
+        return self._record(program, options, tasks, self._servers)
 
-    def _lumped(self, held: _Held, options: RunOptions, background: tuple[int, ...]) -> Steady:
-        """An execution by itself, then the host's queue around executions that long."""
-        execution = self._execution(held, background[DDR], background[NOC])
-        servers = self._beside(background)
-        run = self._record(held, options, lump(execution.duration_ps), servers)
+    def _alone(self, held: _Held, options: RunOptions, around: Surroundings) -> Steady:
+        """One instance in its surroundings, and the power of all `options.instances`."""
+        lone = replace(options, instances=1)
+        if len(held.program.stage_cores) > 1:
+            execution, shown = None, self._piped(held, lone, around)
+        else:
+            execution = self._execution(held, around)
+            shown = self._lumped(held, lone, around, execution)
+        per_s = shown.recording.per_s * options.instances
+        power = power_w(held.energy, per_s, around.clock_hz, self._timing)
+        fitting = clock_within(
+            self._cap_w, held.energy, per_s, around.clock_hz, self._timing
+        )
+        return Steady(
+            shown.recording,
+            execution,
+            shown.flying,
+            shown.bytes_per_s,
+            shown.busy,
+            around.clock_hz,
+            power,
+            fitting,
+        )
+
+    def _lumped(
+        self, held: _Held, options: RunOptions, around: Surroundings, execution: Execution
+    ) -> _Shown:
+        """The host's queue around executions that take just so long."""
+        servers = self._beside(around.background)
+        run = self._record(held.program, options, lump(execution.duration_ps), servers)
         flying, moved = _means(run)
         per_ps = options.inferences / float(run.window_ps)
         flying[[DDR, NOC]] = execution.flying * per_ps
         moved[[DDR, NOC]] = held.moved_bytes * per_ps * PS_PER_S
         busy = np.asarray(execution.busy_ps * per_ps, dtype=np.float64)
-        return Steady(run, execution, flying, moved, busy)
+        return _Shown(run, flying, moved, busy)
 
-    def _piped(self, held: _Held, options: RunOptions, background: tuple[int, ...]) -> Steady:
+    def _piped(self, held: _Held, options: RunOptions, around: Surroundings) -> _Shown:
         """A pipeline with each of its passes, as its stages fill and drain."""
-        run = self._record(held, options, None, self._beside(background))
-        return Steady(run, None, *_means(run), run.busy_ps[0] / np.float64(run.window_ps))
+        tasks, servers = held.tasks.at(around.clock_hz), self._beside(around.background)
+        run = self._record(held.program, options, tasks, servers)
+        return _Shown(run, *_means(run), run.busy_ps[0] / np.float64(run.window_ps))
 
-    def _execution(self, held: _Held, ddr: int, noc: int) -> Execution:
+    def _execution(self, held: _Held, around: Surroundings) -> Execution:
         from runtime_sim.device import execution  # numba takes most of a second to import
 
-        if (ddr, noc) not in held.executions:
+        ddr, noc = around.background[DDR], around.background[NOC]
+        key = (ddr, noc, around.clock_hz)
+        if key not in held.executions:
             if len(held.executions) >= _EXECUTIONS_KEPT:
                 held.executions.popitem(last=False)
-            found = execution.execute(held.tasks, self._servers, (ddr, noc))
-            held.executions[ddr, noc] = found
-        return held.executions[ddr, noc]
+            tasks = held.tasks.at(around.clock_hz)
+            held.executions[key] = execution.execute(tasks, self._servers, (ddr, noc))
+        return held.executions[key]
 
     def _beside(self, background: tuple[int, ...]) -> I64:
         servers = self._servers.copy()
@@ -213,12 +246,11 @@ class SimulatorBackend:
         return servers
 
     def _record(
-        self, held: _Held, options: RunOptions, lumped: PreparedTasks | None, servers: I64
+        self, program: Program, options: RunOptions, tasks: PreparedTasks, servers: I64
     ) -> Recording:
         from runtime_sim import engine
 
-        tasks = lumped or held.tasks
-        parameters = host_parameters(held.program, options, self._timing, tasks)
+        parameters = host_parameters(program, options, self._timing, tasks)
         world = engine.new_world(
             parameters, tasks.task, tasks.lists, tasks.queues, servers.copy()
         )
@@ -257,7 +289,8 @@ class SimulatorBackend:
             self._held.move_to_end(key)
             return self._held[key]
         tasks = prepare_tasks(program, self._timing, merge_runs=self._merge_runs)
-        self._held[key] = _Held(program, tasks, _moved_bytes(tasks), OrderedDict())
+        energy = energy_of(program, self._timing)
+        self._held[key] = _Held(program, tasks, _moved_bytes(tasks), energy, OrderedDict())
         if len(self._held) > _PROGRAMS_KEPT:
             self._held.popitem(last=False)
         return self._held[key]
@@ -273,6 +306,8 @@ class SimulatorBackend:
             duration_s=options.inferences / steady.recording.per_s,
             latency=summarize(steady.recording.round_trips_s()),
             busy=self._busy(program, options, steady),
+            clock_hz=float(steady.clock_hz),
+            power_w=steady.power_w,
         )
 
     def _busy(self, program: Program, options: RunOptions, steady: Steady) -> Busy:
@@ -296,13 +331,24 @@ class _Held:
     """A program ready to run.
 
     `moved_bytes` [2] are what DDR and network move for one execution; `executions` are known ones
-    by the background of both.
+    by the background of both and the clock.
     """
 
     program: Program
     tasks: PreparedTasks
     moved_bytes: NDArray[np.float64]
-    executions: OrderedDict[tuple[int, int], Execution]
+    energy: Energy
+    executions: OrderedDict[tuple[int, int, int], Execution]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What one instance shows of itself; see `Steady`."""
+
+    recording: Recording
+    flying: NDArray[np.float64]
+    bytes_per_s: NDArray[np.float64]
+    busy: NDArray[np.float64]
 
 
 def _means(run: Recording) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

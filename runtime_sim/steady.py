@@ -13,6 +13,9 @@ What follows from it:
   mean is at most 1 / I for n of mean a (Jensen's inequality);
 - equal arguments give equal results, without the noise of whatever phases a run happens to have.
 
+The NSP clock settles in the same way: it is the one at which the card's power meets its cap, and
+the power follows from what the instances get done at that clock.
+
 `runtime_sim.engine` simulates all instances with each of their transfers; its phases lock, drift
 and bunch (a few per cent, over tens of inferences). The studies compare both.
 """
@@ -20,6 +23,7 @@ and bunch (a few per cent, over tens of inferences). The studies compare both.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -31,52 +35,69 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 TOLERANCE = 1e-5
-"""assumed: of the mean number of transfers in flight on the whole card; rates follow it less than
-proportionally, and measurements are printed to four digits."""
+"""assumed: of the mean number of an instance's transfers in flight, and of the clock in GHz; rates
+follow less than proportionally, and measurements are printed to four digits."""
 _MOST_ROUNDS = 60
 """assumed: several times what any program of the studies needs; a cap, so that a run ends."""
+_GHZ = 1e9
 _STEEPEST = 0.95
 """assumed: how near to 1 a slope is believed; beyond, the next guess would be anywhere."""
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an instance sees of the others and the card.
+
+    `background`: others' transfers at each server, in 2^-`BACKGROUND_BITS`; `clock_hz`: the NSP
+    clock that the power of all leaves.
+    """
+
+    background: tuple[int, ...]
+    clock_hz: int
+
+
 class Lone(Protocol):
-    """One instance under a background."""
+    """One instance in its surroundings, and what they would be if all are like it."""
 
     @property
     def flying(self) -> F64:
         """The mean number of its transfers in flight at each server."""
 
+    @property
+    def fitting_clock_hz(self) -> float:
+        """The clock at which a card full of its like meets the power cap, or the ceiling."""
+
 
 L = TypeVar("L", bound=Lone)
 
 
-def settle(alone: Callable[[tuple[int, ...]], L], others: int) -> L:
-    """One instance as it runs beside `others` like it.
-
-    `alone` simulates it under a background for each server, in 2^-`BACKGROUND_BITS` transfers.
-    """
-    guess = np.zeros(SERVERS)
+def settle(alone: Callable[[Surroundings], L], others: int, ceiling_hz: int) -> L:
+    """One instance as it runs beside `others` like it; `alone` simulates it."""
+    guess = np.array([0.0] * SERVERS + [ceiling_hz / _GHZ])
     before: tuple[F64, F64] | None = None
     for _ in range(_MOST_ROUNDS):
-        lone = alone(_fixed_point(guess, others))
-        shown = lone.flying
-        if others == 0 or np.all(np.abs(shown - guess) * others <= TOLERANCE * (1 + others)):
+        lone = alone(_surroundings(guess, others))
+        shown = np.append(lone.flying if others else guess[:SERVERS], lone.fitting_clock_hz / _GHZ)
+        weight = np.array([others / (1 + others)] * SERVERS + [1.0])
+        if np.all(np.abs(shown - guess) * weight <= TOLERANCE):
             break
         before, guess = (guess, shown), _next_guess(before, guess, shown)
     return lone
 
 
-def _fixed_point(flying: F64, others: int) -> tuple[int, ...]:
-    return tuple(round(float(mean) * others * (1 << BACKGROUND_BITS)) for mean in flying)
+def _surroundings(guess: F64, others: int) -> Surroundings:
+    background = (round(float(mean) * others * (1 << BACKGROUND_BITS)) for mean in guess[:SERVERS])
+    return Surroundings(tuple(background), round(float(guess[SERVERS]) * 1e6) * 1000)
 
 
 def _next_guess(before: tuple[F64, F64] | None, guess: F64, shown: F64) -> F64:
-    """Where the line through the last two answers of each server reproduces its guess."""
+    """Where the line through the last two answers of each number reproduces its guess."""
     if before is None:
         return shown
     step = guess - before[0]
     moved = np.abs(step) > 1e-12
-    slope = np.divide(shown - before[1], step, out=np.zeros(SERVERS), where=moved)
+    slope = np.divide(shown - before[1], step, out=np.zeros(len(step)), where=moved)
     slope = np.clip(slope, -1.0, _STEEPEST)
     following: F64 = np.maximum(guess + (shown - guess) / (1 - slope), 0.0)
+    following[SERVERS] = max(following[SERVERS], shown[SERVERS] / 2)
     return following

@@ -21,7 +21,10 @@ class TimingParams:
 
     Rates are sustained, of a Standard card; costs are in nanoseconds or NSP cycles, as named.
     `vector_millicycles` is indexed by `VectorOp`: thousandths of a cycle per element on one core
-    with its four HVX contexts at work.
+    with its four HVX contexts at work. `nsp_clock_hz` is the ceiling, which holds while the card
+    draws no more than `power_cap_permille` of its rated power. Energies are in femtojoules at an
+    NSP clock of 1 GHz; those of the NSPs rise with the clock f in GHz like 1 + k f^2, where k is
+    `voltage_permille` / 1000.
     """
 
     nsp_clock_hz: int
@@ -50,6 +53,15 @@ class TimingParams:
     host_finish_ns: int
     host_finish_bytes_per_s: int
     host_gap_ns: int
+    static_mw: int
+    power_cap_permille: int
+    voltage_permille: int
+    hmx_fj_per_mac: int
+    hmx_int8_fj_per_mac: int
+    hvx_fj_per_cycle: int
+    ddr_fj_per_byte: int
+    noc_fj_per_byte: int
+    pcie_fj_per_byte: int
 
     @property
     def id(self) -> str:
@@ -88,8 +100,8 @@ _ELEMENTS_PER_KILOCYCLE = {
 }
 
 PUBLISHED = TimingParams(
-    # profile: effective frequencies of the two cores, 1233 and 1244 MHz, all 14 busy.
-    nsp_clock_hz=1_238_000_000,
+    # krai/ck-qaic: 1450 MHz at most; the profile of a memory-bound model runs at just that.
+    nsp_clock_hz=1_450_000_000,
     # quic/qemu, HMX of v68: 32 x 32 x 32 in fp16; pages: 4096 MAC a cycle, hence 8 cycles.
     hmx_block=32,
     hmx_cycles_per_block=8,
@@ -136,5 +148,23 @@ PUBLISHED = TimingParams(
     host_finish_bytes_per_s=18_000_000_000,
     # tuning: at set size 1 the time between inferences exceeds the round trip by 41 to 68 us.
     host_gap_ns=50_000,
+    # assumed: a little below the least card power among published runs, 18.9 W.
+    static_mw=15_000,
+    # krai/ck-qaic: cards of 75 W are capped at 66 W.
+    power_cap_permille=880,
+    # Hot Chips 33 (wikichip): 12.05 W at 149 TOPS, 19.74 at 197, 69.26 at 363, which are 568, 751
+    # and 1385 MHz of 16 NSPs; joules an operation rise like 1 + 1.29 f^2 within 5 %.
+    voltage_permille=1_290,
+    # The Standard card is rated at 110 TFLOPS in fp16 and 75 W: 954 MHz of 14 NSPs; less static.
+    hmx_fj_per_mac=1_150,
+    # Hot Chips 33, the last of the three points, less static.
+    hmx_int8_fj_per_mac=197,
+    # assumed: 256 lanes of fp16, each like a MAC of HMX with its operands from VTCM.
+    hvx_fj_per_cycle=400_000,
+    # assumed: 5 pJ a bit of LPDDR4X with its interface.
+    ddr_fj_per_byte=40_000,
+    # assumed: about 1 pJ a bit across the die, and 5 a bit on PCIe.
+    noc_fj_per_byte=8_000,
+    pcie_fj_per_byte=40_000,
 )
 """Values from public sources alone; nothing is fitted."""

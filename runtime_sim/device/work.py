@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,8 @@ _MATMULS = (TaskKind.MATMUL, TaskKind.MATMUL_INT8)
 class PreparedTasks:
     """A program as the engine wants it; see `runtime_sim.engine.World` for the columns.
 
+    Times are those at the ceiling of the NSP clock; `at` gives them at another.
+
     `lists` holds the tasks that wait for each task, then the tasks of each queue; `queues`
     [3, queue] says where a queue's stand, first and end, and its pipeline stage.
     """
@@ -50,6 +52,15 @@ class PreparedTasks:
     task: I64
     lists: I64
     queues: I64
+    run: I64
+    cycles: I64
+    fixed_ps: I64
+
+    def at(self, clock_hz: int) -> PreparedTasks:
+        """The same at another NSP clock; each of its tasks is rounded up by itself."""
+        task = self.task.copy()
+        task[:, T_TIME] = _sums(self.run, _cycles_ps(self.cycles, clock_hz) + self.fixed_ps)
+        return replace(self, task=task)
 
 
 def prepare_tasks(
@@ -63,15 +74,16 @@ def prepare_tasks(
     tasks = program.tasks
     engine_of = np.asarray([ENGINE_OF[kind] for kind in TaskKind], dtype=np.int64)
     queue = tasks.core.astype(np.int64) * len(Engine) + engine_of[tasks.kind]
-    own, server, size, tail = _costs(tasks, timing)
+    cycles, fixed_ps, server, size, tail = _costs(tasks, timing)
     waits = _waits(tasks, queue, server)
     order = np.argsort(queue, kind="stable")
     run = _runs(order, queue, server, waits) if merge_runs else np.arange(len(tasks))
     first, last = _run_ends(run)
-    rows = np.stack([_sums(run, own), server[last], size[last], tail[last], queue[first]], axis=1)
+    own = _sums(run, _cycles_ps(cycles, timing.nsp_clock_hz) + fixed_ps)
+    rows = np.stack([own, server[last], size[last], tail[last], queue[first]], axis=1)
     lane = rows[:, T_QUEUE] * (SERVERS + 1) + rows[:, T_SERVER] - _NONE
     source, target = _last_of_each_lane(run[waits[0]], run[waits[1]], lane)
-    return _prepared(rows, source, target, _stages(program))
+    return _prepared(rows, source, target, _stages(program), (run, cycles, fixed_ps))
 
 
 def _stages(program: Program) -> I64:
@@ -80,7 +92,9 @@ def _stages(program: Program) -> I64:
     return np.repeat(np.arange(len(cores)), np.asarray(cores) * len(Engine))
 
 
-def _prepared(rows: I64, source: I64, target: I64, stages: I64) -> PreparedTasks:
+def _prepared(
+    rows: I64, source: I64, target: I64, stages: I64, costs: tuple[I64, I64, I64]
+) -> PreparedTasks:
     count, queues = len(rows), len(stages)
     following = target[np.argsort(source, kind="stable")]
     next_start, queue_start = _starts(source, count), _starts(rows[:, 4], queues)
@@ -91,6 +105,9 @@ def _prepared(rows: I64, source: I64, target: I64, stages: I64) -> PreparedTasks
         task=np.ascontiguousarray(np.concatenate(columns, axis=1)).astype(np.int64),
         lists=np.concatenate([following, np.argsort(rows[:, 4], kind="stable")]).astype(np.int64),
         queues=np.stack([borders[:-1], borders[1:], stages]).astype(np.int64),
+        run=costs[0],
+        cycles=costs[1],
+        fixed_ps=costs[2],
     )
 
 
@@ -181,33 +198,35 @@ def lump(duration_ps: int) -> PreparedTasks:
     """A program of which only is known how long it takes: one task on one engine."""
     rows = np.asarray([[duration_ps, _NONE, 0, 0, 0]], dtype=np.int64)
     none = np.empty(0, dtype=np.int64)
-    return _prepared(rows, none, none, np.zeros(1, dtype=np.int64))
+    zero = np.zeros(1, dtype=np.int64)
+    return _prepared(rows, none, none, zero, (zero, zero, rows[:, T_TIME]))
 
 
 def _starts(values: NDArray[np.integer], count: int) -> I64:
     return np.concatenate([[0], np.cumsum(np.bincount(values, minlength=count))]).astype(np.int64)
 
 
-def _costs(tasks: Tasks, timing: TimingParams) -> tuple[I64, I64, I64, I64]:
-    """Own time (or time before the transfer), server, bytes, and time after the transfer."""
-    own = np.zeros(len(tasks), dtype=np.int64)
+def _costs(tasks: Tasks, timing: TimingParams) -> tuple[I64, I64, I64, I64, I64]:
+    """Cycles, picoseconds whatever the clock, server, bytes, and time after the transfer.
+
+    Cycles and picoseconds make a task's own time, or the time before its transfer.
+    """
+    cycles, fixed_ps, tail = np.zeros((3, len(tasks)), dtype=np.int64)
     server = np.full(len(tasks), _NONE, dtype=np.int64)
-    tail = np.zeros(len(tasks), dtype=np.int64)
     kind = tasks.kind
     matmul, vector = np.isin(kind, _MATMULS), kind == TaskKind.VECTOR
-    own[matmul] = _cycles_ps(matmul_cycles(tasks, timing)[matmul], timing)
-    own[vector] = _cycles_ps(vector_cycles(tasks, timing)[vector], timing)
+    cycles[matmul] = matmul_cycles(tasks, timing)[matmul]
+    cycles[vector] = vector_cycles(tasks, timing)[vector]
     barrier = kind == TaskKind.BARRIER
     barrier_ns = timing.barrier_ns + timing.barrier_core_ns * tasks.w0
-    own[barrier] = barrier_ns[barrier] * PS_PER_NS
+    fixed_ps[barrier] = barrier_ns[barrier] * PS_PER_NS
     moves = (kind == TaskKind.READ) | (kind == TaskKind.WRITE)
     send = kind == TaskKind.SEND
-    issue = _cycles_ps(np.asarray([timing.dma_issue_cycles], dtype=np.int64), timing)[0]
-    own[moves | send] = issue
+    cycles[moves | send] = timing.dma_issue_cycles
     server[moves], server[send] = DDR, NOC
     tail[moves] = timing.ddr_latency_ns * PS_PER_NS
     tail[send] = timing.noc_latency_ns * PS_PER_NS
-    return own, server, np.where(moves | send, tasks.w0, 0), tail
+    return cycles, fixed_ps, server, np.where(moves | send, tasks.w0, 0), tail
 
 
 def matmul_cycles(tasks: Tasks, timing: TimingParams) -> I64:
@@ -215,11 +234,16 @@ def matmul_cycles(tasks: Tasks, timing: TimingParams) -> I64:
 
     With 8-bit operands HMX does twice the MACs a cycle (`DeviceSpec.hmx_int8_macs_per_cycle`).
     """
-    block = timing.hmx_block
-    blocks = -(-tasks.w0 // block) * -(-tasks.w1 // block) * -(-tasks.w2 // block) * tasks.w3
+    blocks = matmul_blocks(tasks, timing)
     speed = np.where(tasks.kind == TaskKind.MATMUL_INT8, _INT8_SPEED, 1)
     cycles = -(-blocks * timing.hmx_cycles_per_block * 1000 // speed)
     return timing.hmx_task_cycles - (-cycles // timing.hmx_efficiency_permille)
+
+
+def matmul_blocks(tasks: Tasks, timing: TimingParams) -> I64:
+    """Blocks of rows, inputs and outputs of each task read as a product."""
+    block = timing.hmx_block
+    return -(-tasks.w0 // block) * -(-tasks.w1 // block) * -(-tasks.w2 // block) * tasks.w3
 
 
 def vector_cycles(tasks: Tasks, timing: TimingParams) -> I64:
@@ -229,6 +253,6 @@ def vector_cycles(tasks: Tasks, timing: TimingParams) -> I64:
     return timing.vector_task_cycles - (-tasks.w0 * each // 1000)
 
 
-def _cycles_ps(cycles: I64, timing: TimingParams) -> I64:
-    """Picoseconds of NSP cycles, rounded up."""
-    return -(-cycles * (PS_PER_S // 1000) // (timing.nsp_clock_hz // 1000))
+def _cycles_ps(cycles: I64, clock_hz: int) -> I64:
+    """Picoseconds of NSP cycles, rounded up; the clock counts in kilohertz."""
+    return -(-cycles * (PS_PER_S // 1000) // (clock_hz // 1000))

@@ -45,6 +45,15 @@ PLAIN = TimingParams(
     host_finish_ns=0,
     host_finish_bytes_per_s=10**18,
     host_gap_ns=0,
+    static_mw=0,
+    power_cap_permille=1000,
+    voltage_permille=0,
+    hmx_fj_per_mac=0,
+    hmx_int8_fj_per_mac=0,
+    hvx_fj_per_cycle=0,
+    ddr_fj_per_byte=0,
+    noc_fj_per_byte=0,
+    pcie_fj_per_byte=0,
 )
 """Round numbers and no overheads; tests switch on what they are about."""
 
