@@ -12,6 +12,7 @@ from compiler.ir.graph import Graph
 from compiler.program import Program
 from compiler.qpc import constants, metadata, networkdesc
 from compiler.qpc import graph as graphs
+from compiler.qpc import profiling as profilings
 from compiler.qpc import program as programs
 from compiler.qpc.constants import ConstantImage
 from compiler.qpc.container import (
@@ -26,6 +27,7 @@ from compiler.qpc.container import (
     replacing,
     write_frame,
 )
+from compiler.qpc.profiling import Profiling
 
 FILE_NAME = "programqpc.bin"
 
@@ -35,12 +37,14 @@ def write(
     directory: Path,
     graph: Graph | None = None,
     others: Sequence[Program] = (),
+    profiling: Profiling | None = None,
 ) -> Path:
     """Write `directory`/programqpc.bin whole or not at all; returns its path.
 
     With the optimised `graph` of the program the file holds its constants and can be executed;
     without it, only the descriptors and the program. `others` are programs of the same network
     for other shapes, which can be simulated; the descriptor lists them after that of `program`.
+    `profiling` is what the runner shall be able to tell.
     """
     path = directory / FILE_NAME
     segments = _segments(program, graph, others)
@@ -48,6 +52,9 @@ def write(
         Segment(_program_segment(number), [programs.encode(other)])
         for number, other in enumerate(others, start=1)
     ]
+    if profiling:
+        content = profilings.encode(profiling)
+        segments.append(Segment(profilings.PROFILING_SEGMENT, [content]))
     with replacing(path) as file:
         write_frame(file, segments)
     return path
@@ -123,6 +130,17 @@ def read_graph(directory: Path) -> Graph:
     content = container.segment(graphs.GRAPH_SEGMENT)
     try:
         return graphs.decode(content, container)
+    except QpcError as error:
+        raise QpcError(f"{container.path}: {error}") from error
+
+
+def read_profiling(directory: Path) -> Profiling:
+    """What the network was compiled to tell about its execution; nothing, for most."""
+    container = open_qpc(directory)
+    if profilings.PROFILING_SEGMENT not in container.entries:
+        return Profiling()
+    try:
+        return profilings.decode(container.segment(profilings.PROFILING_SEGMENT))
     except QpcError as error:
         raise QpcError(f"{container.path}: {error}") from error
 

@@ -13,9 +13,10 @@ from io import TextIOWrapper
 
 from compiler.errors import CompileError
 from configurator.errors import ConfiguratorError
-from configurator.qaic_exec.command_line import CommandLine, UnknownOptionError, parse
+from configurator.qaic_exec.command_line import UnknownOptionError, parse
 from configurator.qaic_exec.help import USAGE, help_text
 from configurator.tables import one_line
+from configurator.vendor_cli.line import CommandLine
 from runtime_sim.errors import DeviceError
 
 OK = 0

@@ -20,6 +20,7 @@ from configurator.qaic_exec.request import Request
 from configurator.qaic_exec.shapes import shaped
 from configurator.ranges import fp16_losses
 from configurator.tables import grid, one_line
+from configurator.vendor_cli.stats import device_text, stats_text
 from runtime_sim.options import RunOptions
 
 
@@ -146,7 +147,10 @@ def _write(request: Request, built: list[_Compiled], clock: Clock) -> None:
     with clock.stage("write"):
         first, *others = built
         programs = [compiled.program for compiled in others]
-        qpc.write(first.program, request.binary_dir, first.graph, programs)
+        profiling = qpc.Profiling(
+            kinds=request.reports.profiling, stats_level=request.reports.stats_level
+        )
+        qpc.write(first.program, request.binary_dir, first.graph, programs, profiling)
     _say(one_line(f"Generated binary is present at {request.binary_dir}"))
 
 
@@ -169,24 +173,12 @@ def _execute(request: Request, program: Program, clock: Clock) -> None:
     with clock.stage("execute"):
         measured = backend.run(program, options)
         steady = backend.steady(program, options)
-    batch, duration_us = request.stats_batch_size, measured.duration_s * 1e6
-    rate = measured.inferences * 1e6 / duration_us * batch
-    _say(" ---- Stats ----")
-    _say(
-        f"InferenceCnt {measured.inferences} TotalDuration {duration_us:.0f}us "
-        f"BatchSize {batch} Inf/Sec {rate:.3f}"
-    )
+    duration_us = round(measured.duration_s * 1e6)
+    _say(stats_text(measured.inferences, duration_us, request.stats_batch_size))
     if request.reports.profiling:
-        _say(_device_times(tuple(span * 1e6 for span in steady.recording.executions_s())))
-
-
-def _device_times(exec_us: tuple[float, ...]) -> str:
-    """The block of a profiled program; what the simulator does not tell apart is left out."""
-    mean = sum(exec_us) / len(exec_us)
-    spread = (sum((value - mean) ** 2 for value in exec_us) / len(exec_us)) ** 0.5
-    cells = "".join(f"{f'{value:.3f},':<15}" for value in (mean, min(exec_us), max(exec_us)))
-    title = "Metric,          Avg,           Min,           Max,           Std"
-    return f"Device Performance:\n{title}\n{'ExecTimeUs,':<17}{cells}{spread:.3f}"
+        # What else the device waits for shows in a longer run only.
+        spans_us = [span * 1e6 for span in steady.recording.executions_s()]
+        _say(device_text({"ExecTimeUs": spans_us}))
 
 
 def _say(line: str) -> None:

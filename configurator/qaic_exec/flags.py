@@ -6,62 +6,9 @@ Python interface, of its ONNX Runtime provider and of its published scripts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-
-from configurator.qaic_exec import values
-from configurator.qaic_exec.values import Value
-
-
-class Effect(Enum):
-    """What an option does here.
-
-    APPLIED  what it does in the real tool
-    NOTED    nothing, since nothing that is modelled depends on it; -v names those that were given
-    WARNED   nothing, although a card would compute or move something else; a warning says so
-    REFUSED  ends the compilation, since what comes out would not be what was asked
-    """
-
-    APPLIED = "applied"
-    NOTED = "noted"
-    WARNED = "warned"
-    REFUSED = "refused"
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """One option. `names` are its spellings with their dashes, the first is the one shown.
-
-    `value` is `None` where it takes none. `remark` says what a card would do that does not happen
-    here (WARNED), or what cannot be done and what to do instead (REFUSED).
-    """
-
-    names: tuple[str, ...]
-    value: Value | None
-    meaning: str
-    default: str = ""
-    many: bool = False
-    effect: Effect = Effect.APPLIED
-    remark: str = ""
-
-    @property
-    def name(self) -> str:
-        """The spelling that is shown."""
-        return self.names[0]
-
-
-def _flag(
-    names: str,
-    value: Value | None,
-    meaning: str,
-    *,
-    default: str = "",
-    many: bool = False,
-    effect: Effect = Effect.APPLIED,
-    remark: str = "",
-) -> Flag:
-    return Flag(tuple(names.split()), value, meaning, default, many, effect, remark)
-
+from configurator.vendor_cli import values
+from configurator.vendor_cli.flag import Effect, Flag
+from configurator.vendor_cli.flag import flag as _flag
 
 _SCHEMAS = values.one_of(
     "symmetric", "asymmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"
@@ -412,10 +359,15 @@ _REPORTS = (
     _flag(
         "-aic-profiling-type",
         values.one_of("stats", "trace", "latency"),
-        "print device times, when the network is executed; repeat for more",
+        "print device times when the network is executed, here or later; repeat for more",
         many=True,
     ),
-    _flag("-stats-level", values.whole(0), "depth of device statistics", effect=Effect.NOTED),
+    _flag(
+        "-stats-level",
+        values.whole(0),
+        "depth of device statistics; above 0, device times are printed later",
+        default="0",
+    ),
     _flag(
         "-aic-pmu-recipe",
         values.one_of("AxiRd", "AxiWr", "AxiRdWr", "KernelUtil", "HmxMacs"),

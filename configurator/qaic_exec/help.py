@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator
-
-from configurator.qaic_exec.flags import SECTIONS, Effect, Flag
+from configurator.qaic_exec.flags import SECTIONS
+from configurator.vendor_cli.help import options_text
 
 PROGRAM = "qaic-exec-sim"
 
@@ -30,40 +28,7 @@ The card is a standard one, with 14 NSPs, or a Pro one with 16 where -aic-num-co
 Exit codes: 0 ok, 255 anything that failed, 130 interrupted.
 """
 
-_WIDTH = 99
-_COLUMN = 36
-_MARKS = {
-    Effect.APPLIED: "",
-    Effect.NOTED: " [no effect]",
-    Effect.WARNED: " [warned]",
-    Effect.REFUSED: " [refused]",
-}
-
 
 def help_text() -> str:
     """All options by section."""
-    lines = [USAGE, "", _ABOUT.rstrip()]
-    for title, flags in SECTIONS:
-        lines += ["", f"{title}:"]
-        for flag in flags:
-            lines += _entry(flag)
-    return "\n".join(lines)
-
-
-def _entry(flag: Flag) -> Iterator[str]:
-    spelled = ", ".join(_spelled(flag))
-    text = flag.meaning + (f" (default: {flag.default})" if flag.default else "")
-    text += (" (repeat)" if flag.many and flag.value else "") + _MARKS[flag.effect]
-    left = f"  {spelled}"
-    wrapped = textwrap.wrap(text, _WIDTH - _COLUMN)
-    if len(left) + 2 > _COLUMN:
-        yield left
-    else:
-        yield left.ljust(_COLUMN) + wrapped.pop(0)
-    for line in wrapped:
-        yield " " * _COLUMN + line
-
-
-def _spelled(flag: Flag) -> Iterator[str]:
-    for name in flag.names:
-        yield name if flag.value is None else f"{name}={flag.value.syntax}"
+    return options_text(USAGE, _ABOUT, SECTIONS)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from configurator.errors import UsageError
 from configurator.int8 import Method, Settings
-from configurator.qaic_exec.command_line import CommandLine
+from configurator.vendor_cli.line import CommandLine
 
 _METHODS = {
     "None": Method.MINMAX,

@@ -10,10 +10,10 @@ from pathlib import Path
 from compiler.options import CompileOptions
 from compiler.target import DeviceSpec, Sku, device
 from configurator.errors import UsageError
-from configurator.qaic_exec import values
-from configurator.qaic_exec.command_line import CommandLine
-from configurator.qaic_exec.flags import Effect
 from configurator.qaic_exec.quantizing import Quantization, quantization_of
+from configurator.vendor_cli import values
+from configurator.vendor_cli.flag import Effect
+from configurator.vendor_cli.line import CommandLine
 
 SKU_VARIABLE = "AIC_SKU"
 
@@ -41,6 +41,7 @@ class Reports:
     ddr: bool
     times: bool
     profiling: tuple[str, ...]
+    stats_level: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +180,7 @@ def _reports(given: CommandLine) -> Reports:
         ddr=given.has("-ddr-stats"),
         times=given.has("-time-passes"),
         profiling=tuple(dict.fromkeys(given.texts("-aic-profiling-type"))),
+        stats_level=given.whole("-stats-level") or 0,
     )
 
 

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configurator.errors import UsageError
-from configurator.qaic_exec.command_line import Given, UnknownOptionError, parse
+from configurator.qaic_exec.command_line import UnknownOptionError, parse
 from configurator.qaic_exec.flags import BY_NAME
+from configurator.vendor_cli.line import Given
 from tests.configurator.qaic_exec.test_flags import BARE, GOOD
 
 Option = tuple[str, str | None]

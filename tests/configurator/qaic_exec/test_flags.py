@@ -6,7 +6,8 @@ import pytest
 
 from configurator.errors import UsageError
 from configurator.qaic_exec.command_line import UnknownOptionError, parse
-from configurator.qaic_exec.flags import BY_NAME, FLAGS, Effect
+from configurator.qaic_exec.flags import BY_NAME, FLAGS
+from configurator.vendor_cli.flag import Effect
 
 _PATH = ("a.file", "../x y/ü.bin", "/tmp/a=b")
 _WHOLE = ("1", "14", "0016")

@@ -15,9 +15,10 @@ from compiler.options import CompileOptions, violations
 from compiler.target import Sku
 from configurator.errors import UsageError
 from configurator.qaic_exec.command_line import parse
-from configurator.qaic_exec.flags import FLAGS, Effect
+from configurator.qaic_exec.flags import FLAGS
 from configurator.qaic_exec.request import Request, request_of
 from configurator.qaic_exec.shapes import shaped
+from configurator.vendor_cli.flag import Effect
 
 
 def request(line: str, **environment: str) -> Request:

@@ -21,7 +21,8 @@ from compiler.target import Sku
 from configurator import export
 from configurator.cli.app import invoke as configurator
 from configurator.qaic_exec.app import FAILED, OK, invoke
-from configurator.qaic_exec.flags import BY_NAME, Effect
+from configurator.qaic_exec.flags import BY_NAME
+from configurator.vendor_cli.flag import Effect
 from tests.compiler.frontend.files import written
 from tests.configurator import view_rows
 from tests.configurator.qaic_exec.test_command_line import OPTIONS, Option, keeps_one_value
