@@ -86,6 +86,16 @@ def whole_list(least: int) -> Value:
     return Value("N[,N...]", fault, f"{least},{least + 1}")
 
 
+def qids() -> Value:
+    """Cards by number, with commas or colons between."""
+
+    def fault(text: str) -> str | None:
+        fits = all(is_whole(number) for number in re.split("[:,]", text))
+        return None if fits else "must be card numbers, like 0 or 0:1"
+
+    return Value("N[:N...]", fault, "0")
+
+
 def names(metavar: str, most: int | None = None) -> Value:
     """Names with commas between, at most `most`."""
 

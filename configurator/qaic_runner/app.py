@@ -1,0 +1,76 @@
+"""The console script: output streams and exit codes.
+
+1 is the exit code of the real tool's failures. Errors are one line on stderr and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+
+from compiler.errors import CompileError
+from configurator.errors import ConfiguratorError
+from configurator.qaic_runner.command_line import UnknownOptionError, parse
+from configurator.qaic_runner.help import PROGRAM, help_text
+from configurator.tables import one_line
+from configurator.vendor_cli.line import CommandLine
+from runtime_sim.errors import DeviceError
+
+OK = 0
+FAILED = 1
+INTERRUPTED = 130
+
+_FAILURES = (CompileError, DeviceError, ConfiguratorError, OSError, MemoryError)
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # Names may hold letters that the terminal's encoding lacks.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(invoke(sys.argv[1:]))
+
+
+def invoke(arguments: Sequence[str]) -> int:
+    """Run one command line, without the program's name; the exit code."""
+    try:
+        _run(parse(arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output is gone, like `head`: say nothing more, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except UnknownOptionError as error:
+        return _failed(f"{PROGRAM}: {one_line(str(error))}; -h lists the options")
+    except _FAILURES as error:
+        return _failed(f"{PROGRAM}: {_line(error)}")
+    return OK
+
+
+def _run(given: CommandLine) -> None:
+    if given.has("-h"):
+        print(help_text())
+        return
+    from configurator.qaic_runner.request import request_of
+
+    request = request_of(given)
+    from configurator.qaic_runner import running  # numpy and numba take a while to import
+
+    running.run(request)
+
+
+def _failed(line: str) -> int:
+    print(line, file=sys.stderr)
+    return FAILED
+
+
+def _line(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "this machine has not enough memory; lower the batch size"
+    if isinstance(error, OSError) and error.filename is not None:
+        return one_line(f"{error.filename}: {error.strerror}")
+    return one_line(str(error)) or type(error).__name__
