@@ -12,6 +12,7 @@ nothing of time. Times are those of the simulated card.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -101,8 +102,8 @@ class Session:
     def run(self, input_dict: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of one inference by name, floats rounded to fp16 where the card does it.
 
-        Raises `ExecutionError` where an input is missing, misshaped or of a type that cannot be
-        brought to the input's.
+        Raises `ExecutionError` where an input is missing or misshaped, and `UsageError` where one
+        is unknown or its type is none that the network's holds.
         """
         program = self._program()
         _check(program.inputs, input_dict)
@@ -120,8 +121,8 @@ class Session:
         """
         if num_inferences < 1:
             raise UsageError(f"num_inferences is {num_inferences}, must be 1 or more")
-        if inf_time is not None and not inf_time > 0:
-            raise UsageError(f"inf_time is {inf_time} s, must be more than 0")
+        if inf_time is not None and not 0 < inf_time < math.inf:
+            raise UsageError(f"inf_time is {inf_time} s, must be finite and more than 0")
         program = self._program()
         if input_dict is not None:
             _check(program.inputs, input_dict)
@@ -183,3 +184,16 @@ def _check(bindings: tuple[Binding, ...], given: Mapping[str, Array]) -> None:
     unknown = [name for name in given if name not in names]
     if unknown:
         raise UsageError(f"the network has no input {unknown[0]}; it has {', '.join(names)}")
+    for binding in bindings:
+        if binding.name in given:
+            _check_type(binding, given[binding.name])
+
+
+def _check_type(binding: Binding, value: Array) -> None:
+    import numpy as np
+
+    from compiler.execute.rounding import numpy_dtype
+
+    found, wanted = np.asarray(value).dtype, numpy_dtype(binding.dtype)
+    if not np.can_cast(found, wanted, "same_kind"):
+        raise UsageError(f"input {binding.name} is {found}, the network has {wanted}")

@@ -6,6 +6,9 @@
     request         options as what is to be run, printed and written
     running         one request: run, print, write
     stages          the spans of an inference between its moments
+    profiles        which inferences are measured, and their files
     latency         the latency file
+    outputs         values: fed, written, compared
+    writing         printed lines and files
     app             the console script: output streams and exit codes
 """

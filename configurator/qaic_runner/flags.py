@@ -18,6 +18,9 @@ TYPES = ("stats", "trace", "latency", "trace_stream", "latency_stream", "raw_dev
 SAMPLING = {"full": 1, "half": 2, "fourth": 4, "eighth": 8, "sixteenth": 16}
 """One of so many inferences is sampled."""
 
+_QUEUE = 512
+"""Elements of an activation's queue on the card, in the vendor's open runtime."""
+
 _ONE_INPUT = "all inferences run on one input; give it with -i, or leave the option out"
 
 _RUN = (
@@ -42,7 +45,10 @@ _RUN = (
     _flag("--time", values.whole(1), "seconds in which inferences are asked for; replaces -n"),
     _flag("-a --aic-num-of-activations", values.whole(1), "instances", default="1"),
     _flag(
-        "-S --set-size", values.whole(1), "outstanding inferences an instance", default="10"
+        "-S --set-size",
+        values.whole(1, _QUEUE),
+        "outstanding inferences an instance",
+        default="10",
     ),
     _flag(
         "-T --aic-threads-per-queue", values.whole(1), "host threads an instance", default="4"
