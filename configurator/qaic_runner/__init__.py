@@ -8,6 +8,7 @@
     stages          the spans of an inference between its moments
     profiles        which inferences are measured, and their files
     latency         the latency file
+    opstats         the statistics file
     outputs         values: fed, written, compared
     writing         printed lines and files
     app             the console script: output streams and exit codes

@@ -12,6 +12,7 @@ from configurator.vendor_cli.flag import Effect, Flag
 from configurator.vendor_cli.flag import flag as _flag
 
 LATENCY = ("latency", "latency_stream")
+STATS = ("stats", "raw_device_stats")
 STREAMS = ("latency_stream", "trace_stream")
 TYPES = ("stats", "trace", "latency", "trace_stream", "latency_stream", "raw_device_stats")
 

@@ -19,9 +19,10 @@ see `configurator devices`). Options have one dash or two; a value follows '=' o
 argument.
 
 All times are simulated: they repeat from one inference to the next, and from run to run. Latency
-files show inferences of the steady state, again and again. Random inputs are the same each time,
-floats from -1 to 1 and integers of 0 and 1. Values are computed, tile by tile as on the card, only
-where outputs are to be written or compared.
+files show inferences of the steady state, again and again; a statistics file is written for the
+first measured inference of each activation, of a network compiled with profiling. Random inputs
+are the same each time, floats from -1 to 1 and integers of 0 and 1. Values are computed, tile by
+tile as on the card, only where outputs are to be written or compared.
 
 [no effect]  accepted: nothing that is modelled depends on it; -v names those that were given
 [refused]    ends the run: what comes out would not be what was asked

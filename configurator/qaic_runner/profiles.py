@@ -7,8 +7,9 @@ import numpy as np
 from compiler.program import Program
 from configurator.card_run import CardRun
 from configurator.errors import UsageError
-from configurator.qaic_runner.flags import LATENCY, STREAMS
+from configurator.qaic_runner.flags import LATENCY, STATS, STREAMS
 from configurator.qaic_runner.latency import latency_text
+from configurator.qaic_runner.opstats import OperationTimes, opstats_text
 from configurator.qaic_runner.request import Profile
 from configurator.qaic_runner.stages import I64, Stages
 from configurator.qaic_runner.writing import write_file
@@ -21,17 +22,16 @@ _MOST_ROWS = 1_000_000
 def check_kinds(profile: Profile) -> None:
     """Raise `UsageError` for what is not written here."""
     for kind in profile.kinds:
-        if kind not in LATENCY:
+        if kind not in (*LATENCY, *STATS):
             raise UsageError(
-                f"--aic-profiling-type={kind}: is not written here yet; latency and "
-                "latency_stream are"
+                f"--aic-profiling-type={kind}: traces are not written here; "
+                f"{', '.join((*LATENCY, *STATS))} are"
             )
 
 
 def sampled(profile: Profile, ran: CardRun) -> tuple[I64, ...]:
     """The inferences of each activation that are measured."""
-    streams = set(profile.kinds) & set(STREAMS)
-    choose = _streamed if streams else _counted
+    choose = _streamed if profile.asks_for(STREAMS) else _counted
     return tuple(choose(profile, ran, count) for count in ran.counts)
 
 
@@ -74,3 +74,12 @@ def write_latencies(
         text = latency_text(title, numbers, stages, device_batch_size)
         name = f"aic-profiling-program-{activation}-latency.txt"
         write_file(profile.folder / name, text.encode("utf-8", "surrogateescape"))
+
+
+def write_statistics(profile: Profile, chosen: tuple[I64, ...], times: OperationTimes) -> None:
+    """One file an activation, of its first measured inference: the others are like it."""
+    content = opstats_text(times).encode("utf-8", "surrogateescape")
+    for activation, numbers in enumerate(chosen):
+        for number in numbers[:1]:
+            name = f"aic-profiling-program-0-activation-{activation}-inf-{number}.txt"
+            write_file(profile.folder / name, content)

@@ -41,6 +41,10 @@ class Profile:
     stream: Stream
     folder: Path
 
+    def asks_for(self, kinds: tuple[str, ...]) -> bool:
+        """Whether one of them is asked for."""
+        return any(kind in self.kinds for kind in kinds)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writing:

@@ -203,6 +203,26 @@ def test_a_number_is_counted_over_all_activations(
     assert "InferenceCnt 40 " in printed(capsys, "-t", tiny)
 
 
+def test_statistics_are_written_of_a_profiled_network(
+    resnet50: Path, tiny: Path, tmp_path: Path, capsys: Said
+) -> None:
+    flags = (
+        *("--aic-profiling-type", "raw_device_stats", "--aic-profiling-type=latency"),
+        *(f"--aic-profiling-out-dir={tmp_path}", "--aic-profiling-start-iter=3"),
+    )
+    out = printed(capsys, "-t", resnet50, "-a", 2, "-n", 9, *flags)
+    files_ = [f"aic-profiling-program-0-activation-{number}-inf-3.txt" for number in range(2)]
+    assert out.splitlines()[-2:] == [f"Writing file:{tmp_path}/{name}" for name in files_]
+    text = (tmp_path / files_[0]).read_text()
+    assert text == (tmp_path / files_[1]).read_text()
+    # The file's rate is that of the block: one over an execution.
+    mean_us = float(re.findall(r"ExecTimeUs, +([\d.]+),", out)[0])
+    per_s = float(re.findall(r"Device instance batch/s: \(1/[\d.]+\): ([\d.]+)", text)[0])
+    assert per_s == pytest.approx(1e6 / mean_us, rel=1e-3)
+    out = printed(capsys, "-t", tiny, "--aic-profiling-type=stats")
+    assert "WARNING: no statistics are written" in out
+
+
 def test_streams_are_taken_by_time(resnet50: Path, tmp_path: Path, capsys: Said) -> None:
     common = ("-t", resnet50, "-S", 2, "--time", 3, f"--aic-profiling-out-dir={tmp_path}")
     kind = "--aic-profiling-type=latency_stream"

@@ -56,6 +56,16 @@ def test_a_device_executes_or_waits(program: Program, options: RunOptions) -> No
     assert np.all(np.abs(spans - np.diff(ends) / 1000) <= 1)
 
 
+def test_submitting_takes_what_published_runs_show() -> None:
+    """Means of 13 runs of the vendor's tutorials, in microseconds."""
+    builder = ProgramBuilder(input_bytes=100, output_bytes=100)
+    builder.vector(1_000, VectorOp.ADD)
+    options = RunOptions(instances=1, set_size=1)
+    found = stages_of(run_on_card(builder.build(), STD, options, Amount()).recording)
+    assert np.all((found.submit >= 1_429) & (found.submit <= 1_776))
+    assert np.all((found.to_channel >= 3_387) & (found.to_channel <= 6_294))
+
+
 def test_output_waits_show_where_the_way_back_is_the_bottleneck() -> None:
     """200 MB back for a microsecond of work: the device waits for room nearly all the time."""
     builder = ProgramBuilder(input_bytes=100, output_bytes=200_000_000)
