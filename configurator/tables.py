@@ -133,6 +133,9 @@ def run_document(
         "inferences_per_s": measured.inferences_per_s,
         "latency_ms": latency_ms(measured.latency),
         "busy": _busy_shares(measured),
+        "power_w": measured.power_w,
+        "joules_per_inference": measured.joules_per_inference,
+        "nsp_clock_mhz": measured.clock_hz and measured.clock_hz / 1e6,
         "inferences": measured.inferences,
         "duration_s": measured.duration_s,
         "source": measured.source.value,
@@ -229,10 +232,20 @@ def run_text(program: Program, instances: int, set_size: int, measured: Measurem
                 "  ".join(f"{name} {value:.3f}" for name, value in latency.items()) + " ms",
             ],
             ["busy", "  ".join(f"{name} {share:.0%}" for name, share in shares.items())],
+            *_power_lines(measured),
             ["how", f"{MEASURED_BY[measured.source]}, {measured.inferences:,} batches"],
         ],
         left=(0, 1),
     )
+
+
+def _power_lines(measured: Measurement) -> list[list[str]]:
+    """Power, energy and clock; none where the backend does not tell."""
+    joules = measured.joules_per_inference
+    if measured.power_w is None or measured.clock_hz is None or joules is None:
+        return []
+    text = f"{measured.power_w:.1f} W, {joules * 1e3:,.2f} mJ an inference"
+    return [["power", f"{text}, NSPs at {measured.clock_hz / 1e6:,.0f} MHz"]]
 
 
 def program_text(program: Program, path: str) -> str:

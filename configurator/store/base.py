@@ -94,7 +94,8 @@ def candidate_taken(row: TrialRow, number: int) -> StoreError:
 def _numbers(measured: Measurement) -> tuple[float, ...]:
     latencies, shares = astuple(measured.latency), astuple(measured.busy)
     rate = measured.inferences_per_s if measured.duration_s else float("inf")
-    return (measured.duration_s, rate, *latencies, *shares)
+    told = (number for number in (measured.clock_hz, measured.power_w) if number is not None)
+    return (measured.duration_s, rate, *latencies, *shares, *told)
 
 
 def _refuse_time(what: str, time: datetime) -> None:

@@ -155,6 +155,8 @@ class TrialRecord(Base):
     measured_batch_size: Mapped[int | None]
     measured_backend_version: Mapped[str | None]
     measured_timing_id: Mapped[str | None]
+    clock_hz: Mapped[float | None]
+    power_w: Mapped[float | None]
 
     model_sha256: Mapped[str] = mapped_column(_DIGEST)
     sku: Mapped[str] = mapped_column(_NAME)
@@ -172,6 +174,8 @@ class TrialRecord(Base):
 ADDED_COLUMNS = (
     StudyRecord.__table__.c.input_shapes,
     TrialRecord.__table__.c.input_shapes,
+    TrialRecord.__table__.c.clock_hz,
+    TrialRecord.__table__.c.power_w,
 )
 
 
@@ -241,6 +245,8 @@ def trial_record(row: TrialRow) -> TrialRecord:
         measured_batch_size=measured.batch_size if measured else None,
         measured_backend_version=measured.backend_version if measured else None,
         measured_timing_id=measured.timing_id if measured else None,
+        clock_hz=measured.clock_hz if measured else None,
+        power_w=measured.power_w if measured else None,
         model_sha256=made.model_sha256,
         sku=made.sku.value,
         compiler_version=made.compiler_version,
@@ -315,6 +321,8 @@ def _measurement(record: TrialRecord) -> Measurement | None:
         duration_s=record.duration_s,
         latency=record.latency,
         busy=record.busy,
+        clock_hz=record.clock_hz,
+        power_w=record.power_w,
     )
 
 

@@ -94,8 +94,10 @@ def test_a_newer_schema_is_refused_with_both_versions(path: Path) -> None:
 @pytest.mark.parametrize("create", [False, True])
 def test_a_database_of_schema_1_is_upgraded(path: Path, create: bool) -> None:
     written = filled(path)
-    for table in ("studies", "trials"):
-        change(path, f"ALTER TABLE {table} DROP COLUMN input_shapes")
+    added = ("input_shapes", "clock_hz", "power_w")
+    for table, columns in (("studies", added[:1]), ("trials", added)):
+        for column in columns:
+            change(path, f"ALTER TABLE {table} DROP COLUMN {column}")
     change(path, "UPDATE schema_version SET version = 1")
     for _ in range(2):
         upgraded = open_store(url_of(path), create=create)

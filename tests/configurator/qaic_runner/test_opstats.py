@@ -52,6 +52,7 @@ def test_one_of_each_by_hand() -> None:
     assert (count, kb) == (1, 8)
     assert ratios[1] == pytest.approx(product_cycles / 8, abs=1)
     assert ratios[2] == 0
+    assert ratios[1] / ratios[0] == pytest.approx(CLOCK_MHZ / TIMER_MHZ, rel=2e-3)
     (vector,) = [row for (_, detail), row in rows.items() if detail.startswith("add HVX TCM")]
     assert vector[2] == pytest.approx(vector_cycles, abs=3)
     reading = rows["c0", "read constants DMAIssue DDR"]

@@ -18,8 +18,12 @@ import pytest
 from numpy.typing import NDArray
 
 from compiler import qpc
+from compiler.options import CompileOptions
+from configurator import export
 from configurator.qaic_exec.app import invoke as qaic_exec
 from configurator.qaic_runner.app import FAILED, OK, invoke
+from configurator.records import Candidate
+from runtime_sim.options import RunOptions
 from runtime_sim.timing import PUBLISHED
 from tests.compiler.frontend import files
 
@@ -192,6 +196,16 @@ def test_the_device_tells_only_where_it_was_compiled_to(
     names, rows = table(tmp_path / "aic-profiling-program-0-latency.txt")
     assert names[3:] == VENDOR_COLUMNS
     assert len(rows) == 1
+
+
+def test_what_export_prints_runs_unchanged(tiny: Path, capsys: Said) -> None:
+    run = RunOptions(instances=3, set_size=6, threads_per_queue=2)
+    candidate = Candidate(CompileOptions(num_cores=1, batch_size=2), run)
+    argv = export.run_argv(candidate, str(tiny))
+    assert argv[0] == export.RUNNER_PATH
+    found = STATS.search(printed(capsys, *argv[1:]))
+    assert found is not None
+    assert int(found[2]) >= export.RUN_TIME_S * 1e6
 
 
 @pytest.mark.parametrize(("activations", "inferences"), [(1, 1), (7, 40), (3, 5000), (14, 5000)])
