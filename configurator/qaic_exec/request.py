@@ -12,10 +12,9 @@ from compiler.target import DeviceSpec, Sku, device
 from configurator.errors import UsageError
 from configurator.qaic_exec.quantizing import Quantization, quantization_of
 from configurator.vendor_cli import values
+from configurator.vendor_cli.card import sku_named
 from configurator.vendor_cli.flag import Effect
 from configurator.vendor_cli.line import CommandLine
-
-SKU_VARIABLE = "AIC_SKU"
 
 # The real tool compiles for a generation, not for a card: cores go up to those of the largest.
 _SMALL, _LARGE = Sku.STD, Sku.PRO
@@ -162,13 +161,9 @@ def _template(given: CommandLine) -> Path | None:
 
 
 def _device(num_cores: int, environment: Mapping[str, str]) -> DeviceSpec:
-    named = environment.get(SKU_VARIABLE)
-    if named:
-        try:
-            return device(Sku(named))
-        except ValueError:
-            known = ", ".join(sku.value for sku in Sku)
-            raise UsageError(f"{SKU_VARIABLE}={named}: unknown card; known: {known}") from None
+    named = sku_named(environment)
+    if named is not None:
+        return device(named)
     small = device(_SMALL)
     return small if num_cores <= small.nsps else device(_LARGE)
 

@@ -12,9 +12,10 @@ from io import TextIOWrapper
 
 from compiler.errors import CompileError
 from configurator.errors import ConfiguratorError
-from configurator.qaic_runner.command_line import UnknownOptionError, parse
+from configurator.qaic_runner.command_line import parse
 from configurator.qaic_runner.help import PROGRAM, help_text
 from configurator.tables import one_line
+from configurator.vendor_cli.getopt import UnknownOptionError
 from configurator.vendor_cli.line import CommandLine
 from runtime_sim.errors import DeviceError
 

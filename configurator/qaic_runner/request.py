@@ -12,11 +12,10 @@ from compiler.target import Sku
 from configurator.card_run import DEFAULT_INFERENCES, Amount
 from configurator.errors import UsageError
 from configurator.qaic_runner.flags import SAMPLING
+from configurator.vendor_cli.card import sku_named
 from configurator.vendor_cli.flag import Effect
 from configurator.vendor_cli.line import CommandLine
 from runtime_sim.options import RunOptions
-
-SKU_VARIABLE = "AIC_SKU"
 
 _MS_PER_S = 1e3
 _WRITES = ("--write-output-dir", "--write-output-start-iter", "--write-output-num-samples")
@@ -82,7 +81,7 @@ def request_of(given: CommandLine, environment: Mapping[str, str] = os.environ) 
     return Request(
         directory=Path(directory),
         qid=_qid(given),
-        sku=_sku(environment),
+        sku=sku_named(environment),
         options=_options(given),
         amount=_amount(given),
         inputs=tuple(Path(text) for text in given.texts("-i")),
@@ -107,17 +106,6 @@ def _qid(given: CommandLine) -> int:
             f"-D={given.text('-D')}: names {len(set(listed))} cards, one is simulated"
         )
     return int(listed[0])
-
-
-def _sku(environment: Mapping[str, str]) -> Sku | None:
-    named = environment.get(SKU_VARIABLE)
-    if not named:
-        return None
-    try:
-        return Sku(named)
-    except ValueError:
-        known = ", ".join(sku.value for sku in Sku)
-        raise UsageError(f"{SKU_VARIABLE}={named}: unknown card; known: {known}") from None
 
 
 def _options(given: CommandLine) -> RunOptions:

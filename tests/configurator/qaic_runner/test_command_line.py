@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configurator.errors import UsageError
-from configurator.qaic_runner.command_line import UnknownOptionError, parse
+from configurator.qaic_runner.command_line import parse
 from configurator.qaic_runner.flags import BY_NAME, FLAGS
 from configurator.qaic_runner.help import USAGE, help_text
 from configurator.vendor_cli.flag import Effect
+from configurator.vendor_cli.getopt import UnknownOptionError
 
 _PATH = (("a.file", "../x y/ü.bin", "/tmp/a=b"), ("",))
 _FROM_0 = (("0", "5", "99999"), ("", "a", "1.5", "+2", "٣"))
