@@ -57,8 +57,8 @@ def power_w(energy: Energy, per_s: float, clock_hz: float, timing: TimingParams)
 
 
 def cap_w(spec: DeviceSpec, timing: TimingParams) -> float:
-    """What one SoC of the card may draw in the long run."""
-    return spec.tdp_w / spec.socs * timing.power_cap_permille / 1e3
+    """What one SoC, whose rated power `spec` gives, may draw in the long run."""
+    return spec.tdp_w * timing.power_cap_permille / 1e3
 
 
 def clock_within(

@@ -97,6 +97,16 @@ def test_a_memory_bound_program_runs_at_the_ceiling() -> None:
     assert measured.power_w < cap_w(STD, PUBLISHED)
 
 
+def test_an_soc_of_four_has_its_own_rated_power() -> None:
+    """A card of 150 W with four of them: 37.5 W each, capped like one of 75 W at 66."""
+    ultra = device(Sku.ULTRA)
+    assert cap_w(ultra, PUBLISHED) == pytest.approx(37.5 * PUBLISHED.power_cap_permille / 1e3)
+    builder = ProgramBuilder(sku=Sku.ULTRA)
+    builder.read(1_000_000)
+    measured = SimulatorBackend(ultra).run(builder.build(), RunOptions(instances=1))
+    assert measured.clock_hz == PUBLISHED.nsp_clock_hz
+
+
 @given(program=programs(), instances=st.integers(1, 7), set_size=st.integers(1, 4))
 def test_no_run_exceeds_the_cap(program: Program, instances: int, set_size: int) -> None:
     assume(program.options.num_cores * instances <= STD.nsps)
