@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import operator
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from compiler.target import DeviceSpec
@@ -25,7 +26,7 @@ class CompileOptions:
 
     `num_cores`: NSPs of one instance. `batch_size`: samples of one inference. `ols`: overlap
     split, how many more pieces each operation is split into so that engines overlap. `mos`:
-    over how many cores an operation's output channels (and weights) are split.
+    over how many cores an operation's output channels (and weights) are split at most.
     `multicast_weights`: weights are read from DDR once per instance and sent to its other cores.
     `symbols`: (name, extent) of the model's symbolic dimensions, sorted by name, without the
     batch symbol. `input_shapes`: (input, shape) for inputs whose dims the model does not name,
@@ -95,6 +96,21 @@ def violations(options: CompileOptions, device: DeviceSpec) -> tuple[str, ...]:
     if options.mos is not None and not 1 <= options.mos <= options.num_cores:
         found.append(f"mos is {options.mos}, must be between 1 and cores ({options.num_cores})")
     return (*found, *_out_of_range(options), *_clusters(options))
+
+
+def with_mos_in_reach(options: CompileOptions) -> CompileOptions:
+    """`options` with every mos, a split's upper limit, lowered to the cores that are there.
+
+    The vendor's compiler takes a higher one: its published tables have runs of 1 core with mos 2,
+    as fast as those with mos 1. The vendor's tuner proposes none.
+    """
+    sizes, mos = options.sdp_cluster_sizes, options.mos
+    own = options.cluster_mos or (() if mos is None else (mos,) * len(sizes))
+    if not sizes:
+        return options if mos is None else replace(options, mos=min(mos, options.num_cores))
+    if len(own) != len(sizes) or all(map(operator.le, own, sizes)):
+        return options
+    return replace(options, mos=None, cluster_mos=tuple(map(min, own, sizes)))
 
 
 def _out_of_range(options: CompileOptions) -> list[str]:

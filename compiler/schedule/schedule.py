@@ -157,7 +157,7 @@ def _chosen(
     layers = [layer for _, lowered in stages for layer in lowered.layers]
     defaults = (
         ("ols", options.ols, str(DEFAULT_OLS)),
-        ("mos", options.mos, _mos_of(layers)),
+        ("mos", options.cluster_mos or options.mos, _mos_of(layers)),
         ("depth-first", options.depth_first, _parts_of(layers)),
         ("size-split-granularity", options.size_split_granularity_kib, f"{STREAM_BYTES >> 10}"),
         ("vtcm-working-set-limit-ratio", options.vtcm_working_set_limit_ratio, "1"),

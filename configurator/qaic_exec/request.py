@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiler.options import CompileOptions
+from compiler.options import CompileOptions, with_mos_in_reach
 from compiler.target import DeviceSpec, Sku, device
 from configurator.errors import UsageError
 from configurator.qaic_exec.quantizing import Quantization, quantization_of
@@ -77,7 +77,8 @@ def request_of(given: CommandLine, environment: Mapping[str, str] = os.environ) 
     model = given.text("-m")
     if model is None:
         raise UsageError("no model is given; give -m=MODEL.onnx")
-    options = _options(given)
+    asked = _options(given)
+    options = with_mos_in_reach(asked)
     binary_dir, template = given.text("-aic-binary-dir"), _template(given)
     specializations = given.text("-network-specialization-config")
     return Request(
@@ -97,7 +98,7 @@ def request_of(given: CommandLine, environment: Mapping[str, str] = os.environ) 
         reports=_reports(given),
         verbosity=given.verbosity,
         notes=_notes(given),
-        warnings=_warnings(given),
+        warnings=(*_warnings(given), *_lowered(given, asked, options)),
     )
 
 
@@ -182,6 +183,21 @@ def _reports(given: CommandLine) -> Reports:
 def _notes(given: CommandLine) -> tuple[str, ...]:
     idle = [flag.name for flag in given.having(Effect.NOTED)]
     return (f"without effect here: {', '.join(idle)}",) if idle else ()
+
+
+def _lowered(
+    given: CommandLine, asked: CompileOptions, options: CompileOptions
+) -> tuple[str, ...]:
+    """What is said where mos asks for more cores than there are, which the real tool takes."""
+    if options == asked:
+        return ()
+    sizes, mos = options.sdp_cluster_sizes, options.cluster_mos or (options.mos,)
+    there = f"clusters of {_listed(sizes)}" if sizes else f"{options.num_cores}"
+    return (f"-mos={given.text('-mos')}: cores are {there}; compiled as -mos={_listed(mos)}",)
+
+
+def _listed(numbers: Iterable[int | None]) -> str:
+    return ",".join(map(str, numbers))
 
 
 def _warnings(given: CommandLine) -> tuple[str, ...]:

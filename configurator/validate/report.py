@@ -79,6 +79,7 @@ def document(report: Report) -> dict[str, object]:
                 "predicted_latency_ms": p.predicted_ms,
                 "measured_latency_ms": p.row.measured_ms,
                 "refused": p.refused or None,
+                "remarks": list(p.row.remarks),
             }
             for p in report.predictions
         ],
@@ -93,7 +94,18 @@ def text(report: Report) -> str:
     rows += [_row(name, errors) for name, errors in sorted(report.families.items())]
     parts = [grid(rows, left=(0,)), "", "worst rows:", _worst(report.predictions)]
     refused = [f"{p.row.id}: {p.refused}" for p in report.predictions if p.refused]
+    told = [f"{remark}: {', '.join(ids)}" for remark, ids in _by_remark(report.predictions)]
+    parts += ["", "not as measured:", *told] if told else []
     return "\n".join([*parts, *(["", "refused:", *refused] if refused else [])])
+
+
+def _by_remark(predictions: Sequence[Prediction]) -> list[tuple[str, list[str]]]:
+    """Each remark with the rows that have it."""
+    found: dict[str, list[str]] = {}
+    for prediction in predictions:
+        for remark in prediction.row.remarks:
+            found.setdefault(remark, []).append(prediction.row.id)
+    return list(found.items())
 
 
 def _row(name: str, errors: Errors) -> list[str]:

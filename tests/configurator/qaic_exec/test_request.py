@@ -86,6 +86,35 @@ def test_a_list_of_mos_is_for_clusters() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "mos", "of_clusters", "told"),
+    [
+        ("-aic-num-cores=2 -mos=2", 2, (), None),
+        ("-mos=4", 1, (), "-mos=4: cores are 1; compiled as -mos=1"),
+        (
+            "-aic-num-cores=9 -sdp-cluster-sizes=2,7 -mos=4",
+            None,
+            (2, 4),
+            "-mos=4: cores are clusters of 2,7; compiled as -mos=2,4",
+        ),
+        (
+            "-aic-num-cores=9 -sdp-cluster-sizes=2,7 -mos=1,8",
+            None,
+            (1, 7),
+            "-mos=1,8: cores are clusters of 2,7; compiled as -mos=1,7",
+        ),
+    ],
+)
+def test_mos_above_the_cores_is_lowered_and_told(
+    line: str, mos: int | None, of_clusters: tuple[int, ...], told: str | None
+) -> None:
+    """The real tool takes it: its published tables have runs of 1 core with mos 2."""
+    found = request(f"{line} -convert-to-fp16")
+    assert (found.options.mos, found.options.cluster_mos) == (mos, of_clusters)
+    assert found.warnings == (() if told is None else (told,))
+    assert violations(found.options, found.device) == ()
+
+
+@pytest.mark.parametrize(
     ("line", "environment", "sku"),
     [
         ("-aic-num-cores=14", {}, Sku.STD),

@@ -246,7 +246,10 @@ WRONG = [
     ("-m=. -compile-only", "QAIC_ERROR: .*"),
     ("-m={tiny} -compile-only", "QAIC_ERROR: the batch of the model is the symbol batch"),
     ("-m={tiny} {b} -aic-num-cores=17", "QAIC_ERROR: cores is 17, pro has 16"),
-    ("-m={tiny} {b} -aic-num-cores=2 -mos=4", "QAIC_ERROR: mos is 4"),
+    (
+        "-m={tiny} {b} -aic-num-cores=2 -sdp-cluster-sizes=1,1 -mos=1,1,1",
+        "QAIC_ERROR: mos is given for 3 clusters, there are 2",
+    ),
     ("-m={tiny} {b} -sdp-cluster-sizes=7,7", "QAIC_ERROR: cluster sizes"),
     ("-m={tiny} {b} -ols=0", "QAIC_ERROR: -ols=0: must be 1 or more"),
     ("-m={tiny} {b} --ols=1", "Invalid option --ols=1. Use -h"),

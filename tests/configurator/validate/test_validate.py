@@ -17,7 +17,7 @@ HEAD = (
 ROWS = (
     "a,f1,tiny,image=8,std,fp16,1,2,1,2,1,1,-multicast-weights,{ips},1.5,p95 of total,,fast",
     "b,f1,tiny,,std,fp16,1,1,1,1,,default,,,0.5,wall time per inference (objective),,slow",
-    "c,f2,tiny,,std,fp16,1,1,1,1,1,2,,100,,,,slow",
+    "c,f2,tiny,,std,fp16,15,1,1,1,1,1,,100,,,,slow",
 )
 
 
@@ -61,7 +61,7 @@ def test_the_document_has_errors_by_note_family_and_row(
     # The wall time of an inference of one sample is one over the rate.
     assert second["measured_ips"] is None
     assert second["predicted_latency_ms"] == pytest.approx(1e3 / second["predicted_ips"])
-    assert "mos is 2" in third["refused"]
+    assert "cores is 15" in third["refused"]
     assert found["overall"]["n"] == 1
     assert found["overall"]["refused"] == 1
     assert found["overall"]["median_ape"] == pytest.approx(
@@ -81,6 +81,38 @@ def test_a_prediction_is_what_run_says(
     assert row["predicted_latency_ms"] == pytest.approx(run["latency_ms"]["p95"], abs=1e-6)
 
 
+def test_mos_above_the_cores_is_lowered_and_told(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Published runs have it, as fast as without: it is the most that may be split."""
+    path = tmp_path / "rows.csv"
+    cells = "f,tiny,,std,fp16,{},1,1,1,1,{},{},100,,,,note"
+    knobs = [
+        (1, 1, ""),
+        (1, 2, "-use-producer-dma=1"),
+        (4, '"1,7"', '"-sdp-cluster-sizes=2,2"'),
+        (4, '"1,2"', '"-sdp-cluster-sizes=2,2"'),
+    ]
+    lines = [f"{at}," + cells.format(*row) for at, row in enumerate(knobs)]
+    path.write_text("\n".join([HEAD, *lines]))
+    assert validated(path, models, "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["refused"] for row in rows] == [None] * 4
+    assert rows[1]["predicted_ips"] == rows[0]["predicted_ips"]
+    assert rows[3]["predicted_ips"] == rows[2]["predicted_ips"]
+    assert [row["remarks"] for row in rows] == [
+        [],
+        [
+            "mos is 2, cores are 1: simulated with mos 1",
+            "-use-producer-dma is not simulated",
+        ],
+        ["mos is 1,7, cores are 2,2: simulated with mos 1,2"],
+        [],
+    ]
+    assert validated(path, models) == 0
+    assert "cores are 1: simulated with mos 1: 1" in capsys.readouterr().out
+
+
 def test_text_pictures_and_the_limit(
     data: Path, models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,7 +122,7 @@ def test_text_pictures_and_the_limit(
     assert code == 4
     shown = capsys.readouterr().out
     assert "worst rows" in shown
-    assert "c: mos is 2" in shown
+    assert "c: cores is 15" in shown
     assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".png", ".svg"}
 
 
@@ -109,6 +141,10 @@ def test_processes_give_the_same(
         ("id,family\na,b\n", "has no column graph"),
         (HEAD + "\n" + ROWS[0].format(ips="fast"), "line 2: could not convert"),
         (HEAD + "\n" + ROWS[0].format(ips=1).replace("std", "huge"), "line 2: 'huge'"),
+        (HEAD + "\n" + ROWS[0].format(ips=0), "line 2: 0: must be a number above 0"),
+        (HEAD + "\n" + ROWS[0].format(ips="inf"), "line 2: inf: must be a number above 0"),
+        (HEAD + "\nshort,row", "line 2: "),
+        (HEAD + "\n" + "x" * 200_000, "field larger than"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_told(
