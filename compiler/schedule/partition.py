@@ -4,8 +4,8 @@ A batch of at least as many samples as there are cores is dealt out in whole sam
 exchange, but where it does not divide evenly the fullest core sets the pace. (The published
 sweeps of real cards say so: BERT-base at batch 16 runs on 12 cores at two thirds of the rate per
 core that it has on 8.) Fewer samples than cores are cut into lines, laid end to end. Output
-channels may be divided as well (`mos`): each core then holds fewer weights, but the next operator
-must gather all channels first.
+channels may be divided as well, over at most `mos` cores: each core then holds fewer weights, but
+the next operator must gather all channels first.
 """
 
 from __future__ import annotations
@@ -19,6 +19,14 @@ from compiler.schedule.steps import BLOCK, MatrixWork, Step, Tensor
 GATHER_BYTES = 2 << 20
 """assumed: a quarter of VTCM is the most that an unasked channel split may fill with gathered
 input; the rest must hold weights and the split output."""
+
+SEEN_SHARE = 0.25
+"""assumed: of compute or of reading weights, what the longer of both does not hide: the first piece
+must be there before anything starts, the last one is worked on when all has been read."""
+
+MEETING_CYCLES = 7000
+"""assumed: what it costs that all cores of an instance meet, skew included. The published ResNet-50
+of batch 1 takes 14 us a convolution on 11 cores, of which products and weights are the half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,7 @@ def choose_split(step: Step, held: Split | None, source: Tensor | None, cluster:
     if work.channelwise and held is not None and held.channels > 1:
         return _rows_split(held, row_units, samples, cluster)
     input_bytes = source.size_bytes if source else 0
+    row_units = min(row_units, work.rows)
     return _matrix_split(work, step.weight_bytes, input_bytes, row_units, samples, cluster)
 
 
@@ -124,19 +133,26 @@ def _matrix_split(
         if cluster.num_cores % channels == 0
         and (channels == 1 or work.outputs >= BLOCK * channels)
     ]
-    if cluster.mos is not None:
-        wanted = max(split.channels for split in options if split.channels <= cluster.mos)
-        return next(split for split in options if split.channels == wanted)
-    roomy = [s for s in options if s.channels == 1 or s.largest(input_bytes) <= GATHER_BYTES]
+    allowed = [s for s in options if s.channels <= (cluster.mos or cluster.num_cores)]
+    roomy = [s for s in allowed if s.channels == 1 or s.largest(input_bytes) <= GATHER_BYTES]
     return min(roomy, key=lambda split: _split_cycles(work, weight_bytes, split, cluster))
 
 
 def _split_cycles(work: MatrixWork, weight_bytes: int, split: Split, cluster: Cluster) -> float:
-    """Nominal cycles of a product so divided: compute or weights, then gathering its channels."""
+    """Nominal cycles of a product so divided, with what the division makes the cores exchange.
+
+    The longer of compute and reading weights, what does not hide of the shorter, and a meeting of
+    the cores before each product that needs more than a core's own rows.
+    """
     rows, outputs = split.largest(work.rows), -(-work.outputs // split.channels)
     compute = matrix_cycles(rows, work.inputs, outputs, work.repeats)
     copies = 1 if cluster.multicast_weights else split.rows
     weights = transfer_cycles(ddr_bytes=weight_bytes * copies)
-    output_bytes = work.rows * work.outputs * 2
-    gather = transfer_cycles(noc_bytes=output_bytes) if split.channels > 1 else 0.0
-    return max(compute, weights) + gather
+    return max(compute, weights) + SEEN_SHARE * min(compute, weights) + _meeting(work, split)
+
+
+def _meeting(work: MatrixWork, split: Split) -> float:
+    if split.channels > 1:
+        return MEETING_CYCLES + transfer_cycles(noc_bytes=work.rows * work.outputs * 2)
+    borders = work.repeats > 1 and split.rows > 1 and not split.samples
+    return MEETING_CYCLES if borders else 0.0

@@ -201,10 +201,10 @@ def plan_groups(
 def _splits(steps: tuple[Step, ...], reads: Reads, cluster: Cluster) -> list[PlannedStep]:
     made: dict[str, PlannedStep] = {}
     for step in steps:
-        first = made[step.operands[0].tensor] if step.operands else None
-        before, source = (first.split, first.step.output) if first else (None, None)
-        split = choose_split(step, before, source, cluster)
         makers = [made[operand.tensor] for operand in step.operands]
+        main = _main(step, makers)
+        before, source = (main.split, main.step.output) if main else (None, None)
+        split = choose_split(step, before, source, cluster)
         exchanges = tuple(
             exchange_for(
                 reads, step, operand, maker.step.output, (maker.split, split), cluster.num_cores
@@ -213,6 +213,16 @@ def _splits(steps: tuple[Step, ...], reads: Reads, cluster: Cluster) -> list[Pla
         )
         made[step.output.name] = PlannedStep(step, split, exchanges)
     return list(made.values())
+
+
+def _main(step: Step, makers: list[PlannedStep]) -> PlannedStep | None:
+    """Of what a step reads, that whose division it takes over: a product's first, else the largest.
+
+    A mask or a scale that stands first is small, and lies on few cores.
+    """
+    if step.matrix is not None or not makers:
+        return next(iter(makers), None)
+    return max(makers, key=lambda made: made.step.output.size_bytes)
 
 
 def _tiling(plan: PlannedStep, before: Tiling | None, ols: int) -> Tiling:
