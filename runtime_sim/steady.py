@@ -29,7 +29,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from runtime_sim.device.work import BACKGROUND_BITS, SERVERS
+from runtime_sim.device.work import BACKGROUND_BITS, DDR, NOC, SERVERS
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -42,6 +42,12 @@ _MOST_ROUNDS = 60
 _GHZ = 1e9
 _STEEPEST = 0.95
 """assumed: how near to 1 a slope is believed; beyond, the next guess would be anywhere."""
+_COUPLED = [DDR, NOC, SERVERS]
+"""Numbers that change with each other: a faster clock makes transfers denser, which slows
+the instance and leaves power for the clock. PCIe has queues before it and goes its own way."""
+_DISTINCT = 1e-3
+"""assumed: how much the last two steps must differ to be two; an order of transfers that changes
+makes answers jump by about so much of a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +80,15 @@ L = TypeVar("L", bound=Lone)
 def settle(alone: Callable[[Surroundings], L], others: int, ceiling_hz: int) -> L:
     """One instance as it runs beside `others` like it; `alone` simulates it."""
     guess = np.array([0.0] * SERVERS + [ceiling_hz / _GHZ])
-    before: tuple[F64, F64] | None = None
+    weight = np.array([others / (1 + others)] * SERVERS + [1.0])
+    rounds: list[_Round] = []
     for _ in range(_MOST_ROUNDS):
         lone = alone(_surroundings(guess, others))
         shown = np.append(lone.flying if others else guess[:SERVERS], lone.fitting_clock_hz / _GHZ)
-        weight = np.array([others / (1 + others)] * SERVERS + [1.0])
         if np.all(np.abs(shown - guess) * weight <= TOLERANCE):
             break
-        before, guess = (guess, shown), _next_guess(before, guess, shown)
+        rounds = [*rounds[-2:], _Round(guess, shown - guess)]
+        guess = _next_guess(rounds, weight, ceiling_hz / _GHZ)
     return lone
 
 
@@ -90,14 +97,44 @@ def _surroundings(guess: F64, others: int) -> Surroundings:
     return Surroundings(tuple(background), round(float(guess[SERVERS]) * 1e6) * 1000)
 
 
-def _next_guess(before: tuple[F64, F64] | None, guess: F64, shown: F64) -> F64:
-    """Where the line through the last two answers of each number reproduces its guess."""
-    if before is None:
-        return shown
-    step = guess - before[0]
-    moved = np.abs(step) > 1e-12
-    slope = np.divide(shown - before[1], step, out=np.zeros(len(step)), where=moved)
-    slope = np.clip(slope, -1.0, _STEEPEST)
-    following: F64 = np.maximum(guess + (shown - guess) / (1 - slope), 0.0)
-    following[SERVERS] = max(following[SERVERS], shown[SERVERS] / 2)
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What was guessed, and how far the answer was from it."""
+
+    guess: F64
+    off: F64
+
+
+def _next_guess(rounds: list[_Round], weight: F64, ceiling_ghz: float) -> F64:
+    """Where the last answers say that a guess reproduces itself."""
+    last = rounds[-1]
+    following = _each_by_itself(rounds)
+    if len(rounds) > 2:
+        following[_COUPLED] = _together(rounds, weight)
+    following = np.maximum(following, 0.0)
+    slowest = (last.guess + last.off)[SERVERS] / 2
+    following[SERVERS] = np.clip(following[SERVERS], slowest, ceiling_ghz)
     return following
+
+
+def _each_by_itself(rounds: list[_Round]) -> F64:
+    """The line through the last two answers of each number, where it meets its guess."""
+    last = rounds[-1]
+    if len(rounds) < 2:
+        return last.guess + last.off
+    step, change = last.guess - rounds[-2].guess, last.off - rounds[-2].off
+    slope = np.divide(change, step, out=np.full(len(step), -1.0), where=np.abs(step) > 1e-12)
+    return last.guess - last.off / np.clip(slope, -2.0, _STEEPEST - 1)
+
+
+def _together(rounds: list[_Round], weight: F64) -> F64:
+    """The combination of the last steps that would leave the least of `off` (Anderson)."""
+    last = rounds[-1]
+    off, scale = last.off[_COUPLED], weight[_COUPLED]
+    guesses = np.array([each.guess[_COUPLED] for each in rounds])
+    offs = np.array([each.off[_COUPLED] for each in rounds])
+    steps, changes = np.diff(guesses, axis=0).T, np.diff(offs, axis=0).T
+    part = np.linalg.lstsq(changes * scale[:, None], off * scale, rcond=_DISTINCT)[0]
+    far = np.abs(off) / (1 - _STEEPEST)
+    move: F64 = np.clip(off - (steps + changes) @ part, -far, far)
+    return last.guess[_COUPLED] + move

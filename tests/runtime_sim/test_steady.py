@@ -6,7 +6,7 @@ forms derived here.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from runtime_sim.device.execution import execute
 from runtime_sim.device.work import DDR, NOC, TOTAL, bytes_per_s, prepare_tasks, server_rows
 from runtime_sim.options import RunOptions
 from runtime_sim.simulator import SimulatorBackend
+from runtime_sim.steady import F64, Surroundings, settle
 from runtime_sim.timing import PUBLISHED
 from tests.oracles.programs import ProgramBuilder, programs
 from tests.runtime_sim.test_closed_forms import GB, PLAIN
@@ -146,3 +147,41 @@ def test_executions_serve_every_set_size_that_keeps_the_device_busy() -> None:
     first = backend.steady(program, RunOptions(instances=3, set_size=4))
     second = backend.steady(program, RunOptions(instances=3, set_size=9))
     assert first.execution is second.execution
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An instance of which only these numbers are known."""
+
+    flying: F64
+    fitting_clock_hz: float
+
+
+@given(
+    fall=st.floats(0.0, 0.6),
+    denser=st.floats(0.0, 1.0),
+    slower=st.floats(0.0, 0.5),
+    others=st.integers(1, 13),
+)
+def test_numbers_that_pull_at_each_other_settle_soon(
+    fall: float, denser: float, slower: float, others: int
+) -> None:
+    """DDR's transfers a and the clock f, of a model with a known answer.
+
+    a = 1/2 - fall (a - 1/2) + denser (f - 1) and f = 1 + slower (a - 1/2): at a = 1/2, f = 1.
+    """
+    asked = 0
+
+    def alone(around: Surroundings) -> Answer:
+        nonlocal asked
+        asked += 1
+        a = around.background[DDR] / 2**20 / others - 0.5
+        f = around.clock_hz / GB - 1
+        flying = np.zeros(4)
+        flying[DDR] = 0.5 - fall * a + denser * f
+        return Answer(flying, GB * min(1 + slower * a, 1.45))
+
+    found = settle(alone, others, 1_450_000_000)
+    assert found.flying[DDR] == pytest.approx(0.5, abs=1e-4)
+    assert found.fitting_clock_hz == pytest.approx(GB, rel=1e-4)
+    assert asked <= 12
