@@ -124,7 +124,8 @@ def _each_by_itself(rounds: list[_Round]) -> F64:
         return last.guess + last.off
     step, change = last.guess - rounds[-2].guess, last.off - rounds[-2].off
     slope = np.divide(change, step, out=np.full(len(step), -1.0), where=np.abs(step) > 1e-12)
-    return last.guess - last.off / np.clip(slope, -2.0, _STEEPEST - 1)
+    following: F64 = last.guess - last.off / np.clip(slope, -2.0, _STEEPEST - 1)
+    return following
 
 
 def _together(rounds: list[_Round], weight: F64) -> F64:
@@ -136,5 +137,5 @@ def _together(rounds: list[_Round], weight: F64) -> F64:
     steps, changes = np.diff(guesses, axis=0).T, np.diff(offs, axis=0).T
     part = np.linalg.lstsq(changes * scale[:, None], off * scale, rcond=_DISTINCT)[0]
     far = np.abs(off) / (1 - _STEEPEST)
-    move: F64 = np.clip(off - (steps + changes) @ part, -far, far)
-    return last.guess[_COUPLED] + move
+    following: F64 = last.guess[_COUPLED] + np.clip(off - (steps + changes) @ part, -far, far)
+    return following
