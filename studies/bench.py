@@ -291,7 +291,8 @@ def text(row: Row) -> str:
     """A line of the table."""
     return (
         f"{row.model:32} {row.batch_size:5} {row.tasks:7} {row.compile_s:9.2f} "
-        f"{row.cold.total_s:6.2f} {row.first_s * 1e3:8.2f} {row.warm_s * 1e3:8.2f} {row.again_s * 1e3:8.2f} "
+        f"{row.cold.total_s:6.2f} {row.first_s * 1e3:8.2f} "
+        f"{row.warm_s * 1e3:8.2f} {row.again_s * 1e3:8.2f} "
         f"{row.counted.events:9} {row.counted.events / row.warm_s / 1e6:9.1f} "
         f"{row.times_plain:7.0f} {row.ns_a_task:7.0f} {row.cold.peak_mb:5.0f}"
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from runtime_sim.simulator import SimulatorBackend
-from studies.bench import MODELS, OTHER_POINT, POINT, STD, compiled, counted, row_of, summary, text
+from studies.bench import OTHER_POINT, POINT, STD, compiled, counted, row_of, summary, text
+from studies.simulated import MODELS
 
 
 def test_a_row_has_all_its_numbers() -> None:
