@@ -216,7 +216,7 @@ def _part_tensor(tensor: Tensor, size_bytes: int, samples: int, total: int, star
 
 def _part_matrix(matrix: MatrixWork, samples: int, total: int) -> MatrixWork:
     rows = -(-matrix.rows * samples // total)
-    return replace(matrix, rows=rows, macs=matrix.macs * samples // total)
+    return matrix._replace(rows=rows, macs=matrix.macs * samples // total)
 
 
 def _joined(step: Step, made: set[str], starts: range) -> Step:

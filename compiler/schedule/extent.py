@@ -3,19 +3,20 @@
 A tensor is seen as rows and columns: columns are the extent of its channel axis, rows are what a
 division over cores and tiles cuts. With the channels in the middle (images) the rows are the lines
 of all samples laid end to end; with the channels last they are all other dims laid end to end.
+
+Both are named tuples, since they are the keys of most that the scheduler remembers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from compiler.regions import Box
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(NamedTuple):
     """A tensor's shape and which of its axes holds the channels."""
 
     shape: tuple[int, ...]
@@ -39,8 +40,7 @@ class Extent:
         return max(1, self.shape[self.axis]) if self.shape else 1
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(NamedTuple):
     """A rectangle of rows and columns, ends exclusive."""
 
     row_start: int

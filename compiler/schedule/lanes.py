@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from compiler.program import TaskKind
 from compiler.schedule.extent import Region
@@ -21,8 +22,7 @@ from compiler.schedule.tiling import Tiling, piece
 Work = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """How a group's rows and channels are cut on a core, and how many tiles a member takes."""
 
     tiling: Tiling
@@ -45,7 +45,7 @@ def lane_of(group: Group, number: int, core: int, units: int) -> Lane:
     """The turns of a member on a core, where its rows are cut between so many units."""
     member = group.members[number]
     cut = Cut(group.tiling, units, group.stride_of(number))
-    part = member.part(core)
+    part = member.parts[core]
     turns = _turns(cut.tiling.count, cut.stride)
     step = member.step
     return Lane(

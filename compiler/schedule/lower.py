@@ -7,14 +7,15 @@ engine completes in order, one dependency on the last task of a run of tasks sta
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from array import array
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from compiler.program import Layer, TaskKind, Tasks, Tiles, VectorOp
 from compiler.schedule.explain import why
 from compiler.schedule.extent import Region
-from compiler.schedule.lanes import Cut, Lane, Source, lane_of, waits_of
+from compiler.schedule.lanes import Cut, Lane, Source, Work, lane_of, waits_of
 from compiler.schedule.names import whole_name
 from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import Group, PlannedStep
@@ -23,6 +24,8 @@ from compiler.schedule.residency import GroupMemory, Residency, core_shares
 from compiler.schedule.steps import ACTIVATION_BYTES, Operand, Step, StepKind
 from compiler.schedule.tiling import Tiling, piece
 from compiler.schedule.weights import Chunk, brings_each, kept_whole, plan_chunks
+
+_LEAVING = (StepKind.OUTPUT, StepKind.SEND)
 
 _BUFFERS = 2
 """Tiles of a streamed tensor that are in VTCM at a time: one moves, one is worked on."""
@@ -55,54 +58,53 @@ def lower(
     return _Emitter(groups, residency, chunks, reads, cluster).run()
 
 
-@dataclass(slots=True)
 class _Columns:
-    """Tasks as they are appended; `add` gives the new task's index, `makes` says what it made."""
+    """Tasks as they are appended; `add` gives the new task's index, `makes` says what it made.
 
-    kind: list[int] = field(default_factory=list)
-    core: list[int] = field(default_factory=list)
-    layer: list[int] = field(default_factory=list)
-    work: list[tuple[int, int, int, int]] = field(default_factory=list)
-    after_start: list[int] = field(default_factory=lambda: [0])
-    after: list[int] = field(default_factory=list)
-    tiles: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    The integers are not boxed, since there are many.
+    """
 
-    def add(
-        self,
-        kind: TaskKind,
-        core: int,
-        layer: int,
-        work: tuple[int, int, int, int],
-        after: list[int],
-    ) -> int:
+    def __init__(self) -> None:
+        self.kind = array("b")
+        self.core = array("h")
+        self.layer = array("i")
+        self.work = array("q")
+        self.after_start = array("q", (0,))
+        self.after = array("i")
+        self.tiles = array("i")
+
+    def add(self, kind: TaskKind, core: int, layer: int, work: Work, after: list[int]) -> int:
+        number = len(self.kind)
         self.kind.append(kind)
         self.core.append(core)
         self.layer.append(layer)
-        self.work.append(work)
-        self.after.extend(sorted({task for task in after if task >= 0}))
+        self.work.extend(work)
+        for task in sorted(set(after)) if len(after) > 1 else after:
+            if task >= 0:
+                self.after.append(task)
         self.after_start.append(len(self.after))
-        return len(self.kind) - 1
+        return number
 
     def makes(self, task: int, region: Region) -> None:
-        rows = (region.row_start, region.row_end)
-        self.tiles.append((task, *rows, region.column_start, region.column_end))
+        self.tiles.append(task)
+        self.tiles.extend(region)
 
     def freeze_tiles(self) -> Tiles:
-        columns = np.asarray(self.tiles, dtype=np.int32).reshape(-1, 5).T
+        columns = np.array(self.tiles, dtype=np.int32).reshape(-1, 5).T
         return Tiles(*(np.ascontiguousarray(column) for column in columns))
 
     def freeze(self) -> Tasks:
-        work = np.asarray(self.work, dtype=np.int64).reshape(-1, 4)
+        work = np.array(self.work, dtype=np.int64).reshape(-1, 4)
         return Tasks(
-            kind=np.asarray(self.kind, dtype=np.int8),
-            core=np.asarray(self.core, dtype=np.int16),
-            layer=np.asarray(self.layer, dtype=np.int32),
+            kind=np.array(self.kind, dtype=np.int8),
+            core=np.array(self.core, dtype=np.int16),
+            layer=np.array(self.layer, dtype=np.int32),
             w0=np.ascontiguousarray(work[:, 0]),
             w1=np.ascontiguousarray(work[:, 1]),
             w2=np.ascontiguousarray(work[:, 2]),
             w3=np.ascontiguousarray(work[:, 3]),
-            after_start=np.asarray(self.after_start, dtype=np.int64),
-            after=np.asarray(self.after, dtype=np.int32),
+            after_start=np.array(self.after_start, dtype=np.int64),
+            after=np.array(self.after, dtype=np.int32),
         )
 
 
@@ -125,7 +127,9 @@ class _Member:
     """A member while its group is emitted.
 
     `waits` are, per core and operand, a task, or which turn of the operand each turn awaits;
-    operands in `streamed` come from DDR tile by tile.
+    operands in `streamed` come from DDR tile by tile. It `weighs` when its weights are read while
+    the program runs, `fetches` when it reads a table or the host's buffer, `leaves` when its
+    output goes out of VTCM.
     """
 
     layer: int
@@ -135,6 +139,24 @@ class _Member:
     waits: tuple[tuple[int | tuple[int, ...], ...], ...]
     sources: tuple[_Made, ...]
     streamed: tuple[str, ...]
+    weighs: bool
+    fetches: bool
+    leaves: bool
+
+
+_Turn = tuple[int, int, _Member]
+"""A member whose turn it is: its number in the group, which turn, and itself."""
+
+
+def _turns_at(members: list[_Member], tile: int) -> list[_Turn]:
+    """The turns that end with a tile; they are the same on every core."""
+    found = []
+    for number, member in enumerate(members):
+        turn = len(member.tiles[0])
+        first, pieces = member.lanes[0].turns[turn]
+        if first + pieces - 1 <= tile:
+            found.append((number, turn, member))
+    return found
 
 
 class _Emitter:
@@ -220,9 +242,11 @@ class _Emitter:
             for number in range(len(group.members))
         ]
         for tile in range(group.tiling.count):
+            turns = _turns_at(members, tile)
             for core in cores:
-                self._tile(index, members, memory, core, tile)
-            self._consume(index, tile)
+                self._tile(index, turns, memory, core, tile)
+            if self.chunks and group.streaming:
+                self._consume(index, tile)
         self.previous = {core: members[-1].tiles[core][-1] for core in cores}
         self.finished.append([[member.tiles[core][-1] for member in members] for core in cores])
 
@@ -254,7 +278,19 @@ class _Emitter:
         self.made[member.step.output.name] = _Made(member, lanes, tiles)
         names = {operand.tensor for operand in member.step.operands}
         streamed = tuple(name for name in memory.stream_in if name in names)
-        return _Member(layer, member.step, lanes, tiles, waits, sources, streamed)
+        step = member.step
+        return _Member(
+            layer,
+            step,
+            lanes,
+            tiles,
+            waits,
+            sources,
+            streamed,
+            weighs=bool(self.chunks) and member.streams_weights,
+            fetches=bool(step.table_bytes) or step.kind is StepKind.INPUT,
+            leaves=step.kind in _LEAVING or step.output.name in memory.write_back,
+        )
 
     def _waits(
         self, member: PlannedStep, operand: Operand, lane: Lane, core: int
@@ -368,27 +404,27 @@ class _Emitter:
         self.made[name] = _Made(made.member, lanes, tiles)
 
     def _tile(
-        self, index: int, members: list[_Member], memory: GroupMemory, core: int, tile: int
+        self, index: int, turns: list[_Turn], memory: GroupMemory, core: int, tile: int
     ) -> None:
         """All that happens on a core at a tile: reads, then each member whose turn it is."""
         group = self.groups[index]
-        streams = self._stream_in(index, group, memory, core, tile)
-        for number, member in enumerate(members):
-            turn = len(member.tiles[core])
-            first, pieces = member.lanes[core].turns[turn]
-            if first + pieces - 1 > tile:
-                continue
+        streams = self._stream_in(index, group, memory, core, tile) if memory.stream_in else {}
+        for number, turn, member in turns:
             after = self._awaited(member, core, turn)
             after += [streams[name] for name in member.streamed if name in streams]
-            key = (index, number, self._chunk_tile(index, group, number, tile))
-            if key in self.loaded:
-                after.append(self._arrived(member.layer, key, core))
-            after += self._fetch(member.layer, group, group.members[number], core, tile)
+            if member.weighs:
+                key = (index, number, self._chunk_tile(index, group, number, tile))
+                if key in self.loaded:
+                    after.append(self._arrived(member.layer, key, core))
+            if member.fetches:
+                after += self._fetch(member.layer, group, group.members[number], core, tile)
             if turn == 0 and memory.after >= 0:
                 after += self._room_of(memory.after, core)
             done = self._compute(member, core, turn, after)
             member.tiles[core].append(done)
-            self._leave(group, member, memory, core, (first, pieces), done)
+            if member.leaves:
+                taken = member.lanes[core].turns[turn]
+                self._leave(group, member, memory, core, taken, done)
 
     def _arrived(self, layer: int, key: tuple[int, int, int], core: int) -> int:
         """The task after which a piece of the weights can be used; unpacks it the first time.

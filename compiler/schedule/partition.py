@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from compiler.schedule.cost import matrix_cycles, transfer_cycles
 from compiler.schedule.steps import BLOCK, MatrixWork, Step, Tensor
@@ -29,8 +30,7 @@ MEETING_CYCLES = 7000
 of batch 1 takes 14 us a convolution on 11 cores, of which products and weights are the half."""
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """`rows` groups of cores, each of `channels` cores by output channels.
 
     `samples` is the batch where whole samples are dealt out to the groups, 0 where lines are.

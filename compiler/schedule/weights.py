@@ -51,8 +51,7 @@ def plan_chunks(groups: tuple[Group, ...], residency: Residency) -> tuple[Chunk,
 
 def kept_whole(group: Group, free_bytes: int) -> bool:
     """Whether the pieces that a group's first row of tiles brings stay for the rows after it."""
-    streamed = [member for member in group.members if member.streams_weights]
-    total = sum(member.core_weight_bytes for member in streamed)
+    total = sum(member.core_weight_bytes for member in group.streaming)
     return group.tiling.rows > 1 and group.tiling.channels > 1 and total <= free_bytes
 
 
@@ -61,6 +60,8 @@ def _chunks_of(index: int, group: Group, kept: bool) -> list[tuple[int, int, int
 
     Each tile brings its own where tiles follow the channels; else all share the first one's.
     """
+    if not group.streaming:
+        return []
     tiles = group.tiling.channels if kept else group.tiling.count
     return [
         (index, number, tile, _chunk_bytes(group, number, tile))
