@@ -128,7 +128,8 @@ class Steady:
 
     `flying` and `bytes_per_s` [server]: its mean number of transfers in flight, and what it
     moves. `busy` [core x engine]: shares of time. `execution` is the one on the device, `None` for
-    a pipeline, whose passes differ. `power_w` is the card's, all instances together.
+    a pipeline, whose passes differ. `power_w` is the card's, all instances together. `around` is
+    what it saw of the others.
     """
 
     recording: Recording
@@ -136,9 +137,14 @@ class Steady:
     flying: NDArray[np.float64]
     bytes_per_s: NDArray[np.float64]
     busy: NDArray[np.float64]
-    clock_hz: int
+    around: Surroundings
     power_w: float
     fitting_clock_hz: float
+
+    @property
+    def clock_hz(self) -> int:
+        """The NSP clock that the power of all leaves."""
+        return self.around.clock_hz
 
 
 class SimulatorBackend:
@@ -204,7 +210,7 @@ class SimulatorBackend:
             shown.flying,
             shown.bytes_per_s,
             shown.busy,
-            around.clock_hz,
+            around,
             power,
             fitting,
         )

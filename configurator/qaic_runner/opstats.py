@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.program import ENGINE_OF, Engine, Program, TaskKind, VectorOp
+from compiler.program import Engine, Program
 from compiler.target import DeviceSpec
 from configurator.errors import UsageError
 from configurator.tables import grid
 from runtime_sim.options import RunOptions
+from runtime_sim.profile.operations import Operation, operations_of, work_of
 from runtime_sim.simulator import SimulatorBackend
 
 F64 = NDArray[np.float64]
@@ -26,8 +27,6 @@ _TIMER_HZ = 19_200_000
 
 _PS_PER_S = 1e12
 _KB = 1024
-_FP16_BYTES = 2
-_TYPES = {1: "int8", 2: "fp16", 4: "32-bit", 8: "64-bit"}
 _SHOWN = {
     Engine.HMX: "HMX",
     Engine.HVX: "HVX",
@@ -88,23 +87,13 @@ def opstats_text(times: OperationTimes) -> str:
 
 
 def _operations(times: OperationTimes, core: int) -> Iterator[list[str]]:
-    tasks = times.program.tasks
-    on_core = tasks.core == core
-    result_kb = _result_bytes(times.program) / _KB
-    keys = _keys(times.program)
-    for operation in dict.fromkeys(zip(*keys[:, on_core].tolist(), strict=True)):
-        chosen = on_core & np.all(keys == np.array(operation)[:, None], axis=0)
+    on_core = times.program.tasks.core == core
+    result_kb = work_of(times.program).result_bytes / _KB
+    operations, of_task = operations_of(times.program)
+    for number in dict.fromkeys(of_task[on_core].tolist()):
+        chosen = on_core & (of_task == number)
         cells = _cells(times, times.held_s[chosen], result_kb[chosen])
-        yield [f"c{core}", *cells, _detail(*operation)]
-
-
-def _keys(program: Program) -> NDArray[np.int64]:
-    """What tells one operation from another, [3, task]: see `_detail`."""
-    tasks = program.tasks
-    vector = tasks.kind == TaskKind.VECTOR
-    classed = vector | (tasks.kind == TaskKind.READ)
-    columns = (tasks.kind, np.where(classed, tasks.w1, 0), np.where(vector, tasks.w2, 0))
-    return np.stack(columns).astype(np.int64)
+        yield [f"c{core}", *cells, _detail(operations[number])]
 
 
 def _cells(times: OperationTimes, held_s: F64, result_kb: F64) -> list[str]:
@@ -126,34 +115,20 @@ def _ratios(times: OperationTimes, held_s: F64, result_kb: F64) -> list[str]:
     return [f"{ratio:.3f}" for ratio in ratios]
 
 
-def _detail(kind_number: int, class_: int, element_bytes: int) -> str:
+def _detail(operation: Operation) -> str:
     """Operation, engine, memory, type."""
-    kind = TaskKind(kind_number)
-    engine = _SHOWN[ENGINE_OF[kind]]
-    type_ = _TYPES.get(element_bytes, f"{element_bytes}-byte")
-    return {
-        TaskKind.MATMUL: f"matmul {engine} TCM fp16",
-        TaskKind.MATMUL_INT8: f"matmul {engine} TCM int8",
-        TaskKind.VECTOR: f"{VectorOp(class_).name.lower()} {engine} TCM {type_}",
-        TaskKind.READ: f"read {'activations' if class_ else 'constants'} {engine} DDR",
-        TaskKind.SEND: f"multicast {engine} TCM",
-        TaskKind.WRITE: f"write {engine} DDR",
-        TaskKind.BARRIER: f"barrier {engine}",
-    }[kind]
-
-
-def _result_bytes(program: Program) -> F64:
-    """What each task makes or moves."""
-    tasks = program.tasks
-    products = np.isin(tasks.kind, (TaskKind.MATMUL, TaskKind.MATMUL_INT8))
-    moved = np.where(tasks.kind == TaskKind.BARRIER, 0, tasks.w0)
-    made = np.where(tasks.kind == TaskKind.VECTOR, tasks.w0 * tasks.w2, moved)
-    return np.where(products, tasks.w0 * tasks.w2 * _FP16_BYTES, made).astype(np.float64)
+    words = (
+        operation.name,
+        _SHOWN[operation.engine],
+        operation.memory.value,
+        operation.type_,
+    )
+    return " ".join(word for word in words if word)
 
 
 def _core_lines(times: OperationTimes, core: int) -> Iterator[str]:
     tasks = times.program.tasks
-    engines = np.array([ENGINE_OF[kind] for kind in TaskKind])[tasks.kind]
+    engines = work_of(times.program).engine
     window = times.duration_s * _TIMER_HZ
     pcycles = times.duration_s * times.clock_hz
     yield f"c{core} total: {window:.0f} ucycles, {pcycles:.0f} pcycles"
