@@ -238,8 +238,6 @@ def plan_groups(
         end, by_sample = _group_end(planned, start, tiling, reads)
         members = tuple(planned[start:end])
         internal = _internal(members, start, end, readers)
-        import os
-        if os.environ.get('NOINT'): internal = frozenset()
         stride = _stride(members, tiling, ols or DEFAULT_OLS)
         groups.append(Group(members, tiling, internal, stride, by_sample))
         start = end
