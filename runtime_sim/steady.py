@@ -16,8 +16,9 @@ What follows from it:
 The NSP clock settles in the same way: it is the one at which the card's power meets its cap, and
 the power follows from what the instances get done at that clock.
 
-`runtime_sim.engine` simulates all instances with each of their transfers; its phases lock, drift
-and bunch (a few per cent, over tens of inferences). The studies compare both.
+`runtime_sim.engine` simulates all instances with each of their transfers. As long as their phases
+are spread, both agree within a per cent or two; left to itself without any disturbance, though,
+instances of some programs fall into step and ask for DDR all at once (`studies.steady`).
 """
 
 from __future__ import annotations
