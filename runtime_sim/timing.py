@@ -35,6 +35,7 @@ class TimingParams:
     vector_millicycles: tuple[int, ...]
     vector_task_cycles: int
     dma_issue_cycles: int
+    operator_cycles: int
     ddr_bytes_per_s: int
     ddr_core_bytes_per_s: int
     ddr_latency_ns: int
@@ -115,6 +116,9 @@ PUBLISHED = TimingParams(
     vector_task_cycles=300,
     # profile: 97,200 pcycles in 413 copies.
     dma_issue_cycles=235,
+    # assumed: what a core needs to come to the next operator: its instructions are fetched, its
+    # threads are told. A lower bound: a thread's dependence costs 100 to 600 cycles.
+    operator_cycles=1_000,
     # tuning: two 7-core instances of BERT-base read 170 MB of weights 700 times a second; llm
     # shows 111.3 GB a second.
     ddr_bytes_per_s=119_000_000_000,
