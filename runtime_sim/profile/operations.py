@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.program import ENGINE_OF, Engine, Program, TaskKind, VectorOp
+from runtime_sim.timing import TimingParams
 
 I64 = NDArray[np.int64]
 
@@ -85,6 +86,13 @@ def work_of(program: Program) -> Work:
 def engines_of(program: Program) -> I64:
     """The `Engine` of each task."""
     return np.asarray([ENGINE_OF[kind] for kind in TaskKind], dtype=np.int64)[program.tasks.kind]
+
+
+def issue_cycles(program: Program, timing: TimingParams) -> I64:
+    """NSP cycles that a core spends on each computing task before its engine works."""
+    kind = program.tasks.kind
+    product = np.where(np.isin(kind, _PRODUCTS), timing.hmx_task_cycles, 0)
+    return np.where(kind == TaskKind.VECTOR, timing.vector_task_cycles, product).astype(np.int64)
 
 
 def _sizes(program: Program, kind: TaskKind) -> I64:

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from compiler.program import Program, Tasks
 from runtime_sim.device.execution import Execution, execute
-from runtime_sim.device.work import DDR, NOC, prepare_tasks
+from runtime_sim.device.work import DDR, NOC, PS_PER_S, prepare_tasks
 from runtime_sim.engine import OUT_BUFFERS
 from runtime_sim.host.moments import Moment
 from runtime_sim.host.queue import PS_PER_NS
+from runtime_sim.profile.operations import issue_cycles
 from runtime_sim.profile.path import Path, critical_path
 from runtime_sim.simulator import Recording, Steady
 from runtime_sim.timing import TimingParams
@@ -71,7 +72,8 @@ def stage_runs(
         part = replace(program, tasks=_selected(program.tasks, number))
         tasks = prepare_tasks(part, timing, merge_runs=False).at(clock_hz)
         execution = execute(tasks, servers, (background[DDR], background[NOC]))
-        return StageRun(number, execution, critical_path(part, tasks, execution))
+        issue_ps = issue_cycles(part, timing) * PS_PER_S // clock_hz
+        return StageRun(number, execution, critical_path(part, tasks, execution, issue_ps))
 
     return run
 

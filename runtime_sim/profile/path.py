@@ -24,8 +24,9 @@ I64 = NDArray[np.int64]
 class Part(Enum):
     """What an inference spends its time on.
 
-    DDR and NETWORK are transfers with their latencies; ISSUE is the scalar work that starts them;
-    SYNC has barriers, and the semaphores of a launch; QUEUE is waiting behind other inferences.
+    DDR and NETWORK are transfers with their latencies; ISSUE is the scalar work that starts a
+    task, whatever its engine; SYNC has barriers, and the semaphores of a launch; QUEUE is waiting
+    behind other inferences.
     """
 
     HMX = "hmx"
@@ -70,31 +71,32 @@ def _sums(index: I64, values: I64, count: int) -> I64:
     return found
 
 
-def critical_path(program: Program, tasks: PreparedTasks, execution: Execution) -> Path:
+def critical_path(
+    program: Program, tasks: PreparedTasks, execution: Execution, issue_ps: I64
+) -> Path:
     """The path through an `execution` of `tasks`, which are `program`'s, not merged.
 
-    Of several reasons that a task may begin, a dependency counts before the engine's order, and of
+    `issue_ps` [task] is how long a computing task is issued before its engine works. Of several
+    reasons that a task may begin, a dependency counts before the engine's order, and of
     dependencies the last in the program.
     """
     number, until = _steps(_reasons(program, tasks, execution), execution)
     begun = execution.begun[number]
-    computing = tasks.task[number, T_SERVER] < 0
-    issued = np.where(computing, until, begun + tasks.task[number, T_TIME])
-    parts, transfers = _parts(program, tasks)
+    computing = tasks.task[:, T_SERVER] < 0
+    issued = begun + np.where(computing, issue_ps, tasks.task[:, T_TIME])[number]
     starts = np.stack([begun, issued], axis=1).ravel()
     ends = np.stack([issued, until], axis=1).ravel()
-    part = np.stack([parts[number], transfers[number]], axis=1).ravel()
+    issue = np.full(len(number), PARTS.index(Part.ISSUE))
+    part = np.stack([issue, _parts(program, tasks)[number]], axis=1).ravel()
     real = ends > starts
     return Path(np.repeat(number, 2)[real], part[real], starts[real], ends[real])
 
 
-def _parts(program: Program, tasks: PreparedTasks) -> tuple[I64, I64]:
-    """What the own time of each task counts for, and what the time of its transfer does."""
-    index = {part: at for at, part in enumerate(PARTS)}
-    own = np.asarray([index[_COMPUTING.get(engine, Part.ISSUE)] for engine in Engine])
+def _parts(program: Program, tasks: PreparedTasks) -> I64:
+    """What each task counts for once it is issued."""
+    computing = np.asarray([PARTS.index(_COMPUTING.get(engine, Part.DDR)) for engine in Engine])
     network = tasks.task[:, T_SERVER] == NOC
-    moving = np.where(network, index[Part.NETWORK], index[Part.DDR])
-    return own[engines_of(program)].astype(np.int64), moving.astype(np.int64)
+    return np.where(network, PARTS.index(Part.NETWORK), computing[engines_of(program)])
 
 
 def _reasons(program: Program, tasks: PreparedTasks, execution: Execution) -> I64:

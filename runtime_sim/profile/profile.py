@@ -175,9 +175,7 @@ class _Shares:
         return [
             begun - ended
             for number in self.begun_ps
-            for ended, begun in zip(
-                self.ended_ps[number], self.begun_ps[number][1:], strict=False
-            )
+            for ended, begun in zip(self.ended_ps[number], self.begun_ps[number][1:], strict=False)
         ]
 
 
