@@ -217,7 +217,7 @@ def _costs(tasks: Tasks, timing: TimingParams) -> tuple[I64, I64, I64, I64, I64]
     matmul, vector = np.isin(kind, _MATMULS), kind == TaskKind.VECTOR
     cycles[matmul] = matmul_cycles(tasks, timing)[matmul]
     cycles[vector] = vector_cycles(tasks, timing)[vector]
-    cycles[_first_of_operators(tasks)] += timing.operator_cycles
+    cycles[first_of_operators(tasks)] += timing.operator_cycles
     barrier = kind == TaskKind.BARRIER
     barrier_ns = timing.barrier_ns + timing.barrier_core_ns * tasks.w0
     fixed_ps[barrier] = barrier_ns[barrier] * PS_PER_NS
@@ -230,7 +230,7 @@ def _costs(tasks: Tasks, timing: TimingParams) -> tuple[I64, I64, I64, I64, I64]
     return cycles, fixed_ps, server, np.where(moves | send, tasks.w0, 0), tail
 
 
-def _first_of_operators(tasks: Tasks) -> I64:
+def first_of_operators(tasks: Tasks) -> I64:
     """The first computing task of each layer on each core."""
     computing = np.flatnonzero(np.isin(tasks.kind, (*_MATMULS, TaskKind.VECTOR)))
     place = tasks.layer[computing].astype(np.int64) << 16 | tasks.core[computing]

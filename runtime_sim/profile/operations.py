@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.program import ENGINE_OF, Engine, Program, TaskKind, VectorOp
+from runtime_sim.device.work import first_of_operators
 from runtime_sim.timing import TimingParams
 
 I64 = NDArray[np.int64]
@@ -92,7 +93,9 @@ def issue_cycles(program: Program, timing: TimingParams) -> I64:
     """NSP cycles that a core spends on each computing task before its engine works."""
     kind = program.tasks.kind
     product = np.where(np.isin(kind, _PRODUCTS), timing.hmx_task_cycles, 0)
-    return np.where(kind == TaskKind.VECTOR, timing.vector_task_cycles, product).astype(np.int64)
+    cycles = np.where(kind == TaskKind.VECTOR, timing.vector_task_cycles, product)
+    cycles[first_of_operators(program.tasks)] += timing.operator_cycles
+    return cycles.astype(np.int64)
 
 
 def _sizes(program: Program, kind: TaskKind) -> I64:
