@@ -29,6 +29,14 @@ except SystemExit as end:
 print("\\n" + json.dumps(sorted(sys.modules)))
 """
 
+LOADED_WITH_SIMULATOR = """
+import json, sys
+from compiler.target import Sku, device
+from runtime_sim.simulator import SimulatorBackend
+SimulatorBackend(device(Sku.STD))
+print(json.dumps(sorted(sys.modules)))
+"""
+
 
 def modules_of(package: str) -> list[str]:
     files = sorted((ROOT / package).rglob("*.py"))
@@ -63,4 +71,10 @@ def test_every_package_is_marked_as_typed(package: str) -> None:
 def test_start_up_loads_no_heavy_library(program: str) -> None:
     loaded = loaded_by(program)
     assert "configurator.cli" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_a_card_that_runs_nothing_needs_no_compiled_loop() -> None:
+    loaded = loaded_by(LOADED_WITH_SIMULATOR)
+    assert "runtime_sim.simulator" in loaded
     assert loaded.isdisjoint(HEAVY)

@@ -100,6 +100,51 @@ def test_devices_are_listed_with_their_sources(asked: Json) -> None:
     assert all(f'"{sku}"' in text for sku in ("std", "pro", "ultra", "lite", "dm2", "dm2e"))
 
 
+WITH_NUMBA = """
+import contextlib, io, json, sys
+from configurator.cli.app import invoke
+from configurator.qaic_exec.app import invoke as qaic_exec
+from configurator.qaic_runner.app import invoke as qaic_runner
+from configurator.qaic_util.app import invoke as qaic_util
+tools = {"qaic-exec-sim": qaic_exec, "qaic-runner-sim": qaic_runner, "qaic-util-sim": qaic_util}
+found = []
+for line in json.loads(sys.argv[1]):
+    run = tools.get(line[0])
+    with contextlib.redirect_stdout(io.StringIO()):
+        code = run(line[1:]) if run else invoke(line)
+    assert code == 0, line
+    found.append("numba" in sys.modules)
+print(json.dumps(found))
+"""
+
+
+def test_commands_that_do_not_simulate_leave_numba_alone(
+    model: Path, storage: list[str], tmp_path: Path
+) -> None:
+    assert invoke(["tune", str(model), "--study", "s", "--trials", "2", *storage, "--json"]) == 0
+    small, binary = ["--cores", "1", "--batch-size", "1"], str(tmp_path / "binary")
+    lines = [
+        ["--help"],
+        ["devices"],
+        ["trials", "s", *storage],
+        ["export", "s", *storage],
+        ["plot", "s", *storage, "--out", str(tmp_path / "plots")],
+        ["compile", str(model), *small, "--out", binary, "--explain"],
+        ["inspect", binary],
+        ["squash", str(model), "--out", str(tmp_path / "one.onnx")],
+        ["qaic-exec-sim", "-h"],
+        ["qaic-runner-sim", "-h"],
+        ["qaic-util-sim", "-q"],
+        ["simulate", binary, "--instances", "1", "--set-size", "1"],
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_NUMBA, json.dumps(lines)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = dict(zip([line[0] for line in lines], json.loads(done.stdout), strict=True))
+    assert {name for name, found in loaded.items() if found} == {"simulate"}
+
+
 def test_help_loads_nothing_heavy() -> None:
     script = (
         "import sys; from configurator.cli.app import invoke; invoke(['--help']); "
