@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
@@ -25,8 +26,7 @@ def _no_bodies() -> Mapping[str, Body]:
     return MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """All that shape inference needs of a call but its operands; hashable.
 
     `present` says which inputs and which outputs are not left out; `attributes` are the

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto
 
 from compiler.errors import ModelError, UnsupportedError
-from compiler.frontend.calls import Call
+from compiler.frontend.calls import Call, Signature
 from compiler.frontend.tensors import dtype_of, elem_type_of, numpy_dtype, type_of_array
 from compiler.ir.dtypes import DType
 from compiler.ir.graph import Array
@@ -41,8 +41,57 @@ def has_fast_form(call: Call, operands: Operands) -> bool:
 def evaluate(call: Call, operands: Operands) -> tuple[Array, ...]:
     """The values of the outputs that are not left out; `None` stands for an absent operand.
 
-    Raises `ModelError` when the operands contradict the operator.
+    Small results of small operands are remembered: most shape arithmetic is the same for another
+    batch size. Raises `ModelError` when the operands contradict the operator.
     """
+    key = _key(call, operands)
+    if key is None:
+        return _evaluated(call, operands)
+    found = _remembered.get(key)
+    if found is None:
+        found = _evaluated(call, operands)
+        _remember(key, found)
+    return found
+
+
+_Known = tuple[np.dtype[np.generic], tuple[int, ...], bytes]
+_Key = tuple[Signature, tuple[_Known | None, ...]]
+
+_SMALL_BYTES = 1 << 10
+"""assumed: more than shapes, axes and the tables that windows are laid out by take."""
+
+_MOST_REMEMBERED = 1 << 14
+"""assumed: several times what the largest models tried fold, and some MB at most."""
+
+_remembered: dict[_Key, tuple[Array, ...]] = {}
+
+
+def _key(call: Call, operands: Operands) -> _Key | None:
+    """All that the values depend on; `None` where that is too large to be kept, or not plain."""
+    total = 0
+    for item in operands:
+        if item is not None:
+            total += item.nbytes
+            if item.dtype.hasobject:
+                return None
+    if total > _SMALL_BYTES or call.bodies:
+        return None
+    return call.signature, tuple(
+        None if item is None else (item.dtype, item.shape, item.tobytes()) for item in operands
+    )
+
+
+def _remember(key: _Key, results: tuple[Array, ...]) -> None:
+    if sum(item.nbytes for item in results) > _SMALL_BYTES:
+        return
+    if len(_remembered) >= _MOST_REMEMBERED:
+        _remembered.clear()
+    for item in results:
+        item.setflags(write=False)
+    _remembered[key] = results
+
+
+def _evaluated(call: Call, operands: Operands) -> tuple[Array, ...]:
     given = tuple(item for item in operands if item is not None)
     try:
         with np.errstate(all="ignore"):

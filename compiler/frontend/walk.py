@@ -143,6 +143,8 @@ class Walk:
             else:
                 self.types[name] = result
         kept = tuple(name if name not in self.constants else "" for name in call.outputs)
+        if kept == call.outputs:
+            return call
         return replace(call, outputs=kept) if any(kept) else None
 
     def _taken_apart(self, expansion: Expansion) -> tuple[Call, ...]:

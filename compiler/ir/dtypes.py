@@ -36,6 +36,9 @@ class DType(Enum):
     UINT2 = "uint2"
     STRING = "str"
 
+    # Members are single objects. Enum's own hash goes by the name, and types are often keys.
+    __hash__ = object.__hash__
+
     @property
     def size_bytes(self) -> int:
         """Bytes of one element in memory (a string counts as 0: it never reaches the device)."""

@@ -57,6 +57,7 @@ class GraphEdit:
         self._derived: dict[str, str] = {}
         self._nodes = dict(enumerate(graph.nodes))
         self._rank: dict[int, Rank] = {handle: (handle, 0) for handle in self._nodes}
+        self._first_handles = len(self._nodes)
         self._maker: dict[str, int] = {}
         self._users: dict[str, dict[int, int]] = {}
         self._changes = 0
@@ -205,6 +206,8 @@ class GraphEdit:
         return PassResult(trimmed(graph, nodes), changed=True)
 
     def _order(self) -> list[int]:
+        if len(self._rank) == self._first_handles:
+            return list(self._nodes)  # nothing was put between
         return sorted(self._nodes, key=self._rank.__getitem__)
 
     def _handle(self, node: Node) -> int:

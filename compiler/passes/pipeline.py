@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 from compiler.ir.graph import Graph
 from compiler.passes.base import Pass
 from compiler.passes.eliminate_common import EliminateCommon
@@ -40,18 +42,16 @@ PIPELINE: tuple[Pass, ...] = (
 
 
 def optimize(graph: Graph) -> Graph:
-    """The graph after rounds of all passes, until a round changes nothing.
+    """The graph after rounds of all passes, until each has seen it and changed nothing.
 
     What one pass folds away may bring together what an earlier one looks for: a bias behind a
-    scale, a transpose behind a view.
+    scale, a transpose behind a view. A pass finds nothing in what it just made, so that a round
+    ends with the pass that was the last to change something.
     """
-    after = _round(graph)
-    while after is not graph:
-        graph, after = after, _round(after)
-    return graph
-
-
-def _round(graph: Graph) -> Graph:
-    for step in PIPELINE:
-        graph = step.run(graph).graph
+    unchanged = 0
+    for step in cycle(PIPELINE):
+        result = step.run(graph)
+        graph, unchanged = result.graph, 1 if result.changed else unchanged + 1
+        if unchanged == len(PIPELINE):
+            break
     return graph

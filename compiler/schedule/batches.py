@@ -194,16 +194,29 @@ def _part(step: Step, samples: int, start: int) -> Step:
         return -(-count * samples // total)
 
     matrix = step.matrix
-    return replace(
-        step,
-        operands=tuple(replace(o, tensor=part_name(o.tensor, start)) for o in step.operands),
+    return Step(
+        step.name,
+        step.op,
+        step.kind,
+        operands=tuple(_part_operand(operand, start) for operand in step.operands),
         output=_part_tensor(step.output, share(step.output.size_bytes), samples, total, start),
+        shape=step.shape,
         matrix=None if matrix is None else _part_matrix(matrix, samples, total),
         vector=tuple(VectorWork(v.op, share(v.elements)) for v in step.vector),
+        weight_bytes=step.weight_bytes,
+        packed_bytes=step.packed_bytes,
         table_bytes=share(step.table_bytes),
         host_bytes=share(step.host_bytes),
         samples=samples,
+        samplewise=step.samplewise,
+        nodes=step.nodes,
+        sources=step.sources,
     )
+
+
+def _part_operand(operand: Operand, start: int) -> Operand:
+    tensor = part_name(operand.tensor, start)
+    return Operand(tensor, operand.value, operand.index, operand.local)
 
 
 def _part_tensor(tensor: Tensor, size_bytes: int, samples: int, total: int, start: int) -> Tensor:
@@ -221,6 +234,8 @@ def _part_matrix(matrix: MatrixWork, samples: int, total: int) -> MatrixWork:
 
 def _joined(step: Step, made: set[str], starts: range) -> Step:
     """A step of the whole batch that reads the parts where it read the whole."""
+    if not any(operand.tensor in made for operand in step.operands):
+        return step
     return replace(step, operands=tuple(_operands(step, made, starts)))
 
 
@@ -230,4 +245,4 @@ def _operands(step: Step, made: set[str], starts: range) -> Iterator[Operand]:
             yield operand
             continue
         for start in starts:
-            yield replace(operand, tensor=part_name(operand.tensor, start))
+            yield _part_operand(operand, start)

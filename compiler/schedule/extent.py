@@ -54,9 +54,19 @@ class Region(NamedTuple):
         rows, columns = self.row_end - self.row_start, self.column_end - self.column_start
         return rows * columns if rows > 0 and columns > 0 else 0
 
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Rows and columns: what is left of it where rows are counted from its own first one."""
+        return self.row_end - self.row_start, self.column_start, self.column_end
+
     def within(self, other: Region) -> bool:
         """Whether the other covers it; an empty region is within any."""
-        return not self.area or self.meet(other) == self
+        if not self.area:
+            return True
+        rows = other.row_start <= self.row_start and self.row_end <= other.row_end
+        return rows and (
+            other.column_start <= self.column_start and self.column_end <= other.column_end
+        )
 
     def meet(self, other: Region) -> Region:
         """What both cover."""

@@ -122,7 +122,7 @@ def waits_of(
     )
     if member.step.samplewise and member.split.samples and source.maker.split.samples:
         # Each core has whole samples of its own: what counts is where a tile lies within them.
-        key = (*key, _size(lane.part), _size(source.part))
+        key = (*key, lane.part.size, source.part.size)
     else:
         key = (*key, lane.part, source.part)
     found = reads.memo.get(key)
@@ -131,10 +131,6 @@ def waits_of(
             _wait(reads, member, operand, region, source) for region in lane.regions
         )
     return found
-
-
-def _size(part: Region) -> tuple[int, int, int]:
-    return part.row_end - part.row_start, part.column_start, part.column_end
 
 
 def _wait(

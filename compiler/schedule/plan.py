@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
+from typing import NamedTuple
 
 from compiler.schedule.exchange import Exchange, exchange_for
 from compiler.schedule.extent import Region
@@ -327,8 +328,7 @@ def _in_tiles(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
+class _Cut(NamedTuple):
     """The finest tiles that a group may be cut into on a core."""
 
     core: int
@@ -350,12 +350,19 @@ def _stays(
     """Whether a tile of the step needs no more of an operand than the tile of the same number."""
     if operand.local and maker.step.output.extent == plan.step.output.extent:
         return True
-    for index in finest.probes():
-        target = finest.tile(plan.parts[finest.core], index)
-        wanted, _ = reads.needed(plan.step, operand, maker.step.output, target)
-        if not wanted.within(finest.tile(maker.parts[finest.core], index)):
-            return False
-    return True
+    own, made = plan.parts[finest.core], maker.parts[finest.core]
+    alike = plan.step.samplewise and plan.split.samples and maker.split.samples
+    where: tuple[object, ...] = (own.size, made.size) if alike else (own, made)
+    key = (reads.kind(plan.step), operand.index, maker.step.output.extent, finest, where)
+    found = reads.stays.get(key)
+    if found is None:
+        found = reads.stays[key] = all(
+            reads.needed(plan.step, operand, maker.step.output, finest.tile(own, index))[0].within(
+                finest.tile(made, index)
+            )
+            for index in finest.probes()
+        )
+    return found
 
 
 def _stride(members: tuple[PlannedStep, ...], tiling: Tiling, ols: int) -> int:

@@ -23,14 +23,15 @@ _SMALL_ELEMENTS = 64
 class Reads:
     """Answers for one graph; remembers them, since many cores, tiles and plans ask the same.
 
-    Regions are always of whole tensors, also where a step works on a part of the batch. `memo`
-    keeps what else follows from a step's `kind` alone, from one compilation to the next.
+    Regions are always of whole tensors, also where a step works on a part of the batch. `memo` and
+    `stays` keep what else follows from a step's `kind` alone, from one compilation to the next.
     """
 
     def __init__(self, graph: Graph) -> None:
         self._types: Mapping[str, TensorType] = graph.types
         self._small = _small_constants(graph)
         self.memo: dict[tuple[object, ...], tuple[int, ...]] = {}
+        self.stays: dict[tuple[object, ...], bool] = {}
         self._ids: dict[str, int] = {}
         self._signatures: dict[tuple[object, ...], int] = {}
         self._known: dict[tuple[int, int, Extent, Region], tuple[Region, float]] = {}
