@@ -16,7 +16,15 @@ from compiler.target import DEVICES, DeviceSpec, Sku, device
 from configurator import export as vendor
 from configurator import tables
 from configurator.cli import arguments as args
-from configurator.cli import exits, explaining, inspecting, quantizing, specializing, validating
+from configurator.cli import (
+    exits,
+    explaining,
+    inspecting,
+    profiling,
+    quantizing,
+    specializing,
+    validating,
+)
 from configurator.errors import UsageError
 from configurator.records import Study, TrialRow, Workflow
 from configurator.search import Sampler
@@ -295,6 +303,7 @@ def squash(
 app.command("inspect")(inspecting.inspect_command)
 app.command("validate")(validating.validate_command)
 app.command("quantize")(quantizing.quantize_command)
+app.command("profile")(profiling.profile_command)
 
 
 @app.command()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compiler.program import ENGINE_OF, Engine, Program, TaskKind, VectorOp
-from runtime_sim.device.work import first_of_operators
+from runtime_sim.device.work import matmul_cycles, vector_cycles
 from runtime_sim.timing import TimingParams
 
 I64 = NDArray[np.int64]
@@ -89,13 +89,16 @@ def engines_of(program: Program) -> I64:
     return np.asarray([ENGINE_OF[kind] for kind in TaskKind], dtype=np.int64)[program.tasks.kind]
 
 
-def issue_cycles(program: Program, timing: TimingParams) -> I64:
-    """NSP cycles that a core spends on each computing task before its engine works."""
-    kind = program.tasks.kind
-    product = np.where(np.isin(kind, _PRODUCTS), timing.hmx_task_cycles, 0)
-    cycles = np.where(kind == TaskKind.VECTOR, timing.vector_task_cycles, product)
-    cycles[first_of_operators(program.tasks)] += timing.operator_cycles
-    return cycles.astype(np.int64)
+def issue_cycles(program: Program, cycles: I64, timing: TimingParams) -> I64:
+    """NSP cycles that a core spends on each computing task besides its engine's own work.
+
+    `cycles` are all that each task takes, as it was prepared.
+    """
+    tasks, bare = program.tasks, replace(timing, hmx_task_cycles=0, vector_task_cycles=0)
+    vector = tasks.kind == TaskKind.VECTOR
+    work = np.where(vector, vector_cycles(tasks, bare), matmul_cycles(tasks, bare))
+    computing = vector | np.isin(tasks.kind, _PRODUCTS)
+    return np.where(computing, cycles - work, 0)
 
 
 def _sizes(program: Program, kind: TaskKind) -> I64:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from compiler.program import Program, Tasks
 from runtime_sim.device.execution import Execution, execute
-from runtime_sim.device.work import DDR, NOC, PS_PER_S, prepare_tasks
+from runtime_sim.device.work import DDR, NOC, PS_PER_S, T_TIME, prepare_tasks
 from runtime_sim.engine import OUT_BUFFERS
 from runtime_sim.host.moments import Moment
 from runtime_sim.host.queue import PS_PER_NS
@@ -63,6 +63,9 @@ def stage_runs(
     """Runs certain stages of `program` beside the others; each choice of stages once."""
     background, clock_hz = steady.around.background, steady.clock_hz
     stage = stage_of_tasks(program)
+    whole = prepare_tasks(program, timing, merge_runs=False)
+    own_ps = whole.at(clock_hz).task[:, T_TIME]
+    issue_ps = issue_cycles(program, whole.cycles, timing) * PS_PER_S // clock_hz
 
     @cache
     def run(stages: Stages) -> StageRun:
@@ -70,10 +73,12 @@ def stage_runs(
         if not len(number):
             return _idle()
         part = replace(program, tasks=_selected(program.tasks, number))
-        tasks = prepare_tasks(part, timing, merge_runs=False).at(clock_hz)
+        tasks = prepare_tasks(part, timing, merge_runs=False)
+        # What a task takes may depend on the cores of the whole program.
+        tasks.task[:, T_TIME] = own_ps[number]
         execution = execute(tasks, servers, (background[DDR], background[NOC]))
-        issue_ps = issue_cycles(part, timing) * PS_PER_S // clock_hz
-        return StageRun(number, execution, critical_path(part, tasks, execution, issue_ps))
+        path = critical_path(part, tasks, execution, issue_ps[number])
+        return StageRun(number, execution, path)
 
     return run
 
