@@ -154,7 +154,9 @@ def profile_command(
     ] = None,
     trace: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.json", help="Write a trace for ui.perfetto.dev."),
+        typer.Option(
+            metavar="FILE.json", help="Write a trace for ui.perfetto.dev, of what is run here."
+        ),
     ] = None,
     trace_inferences: Annotated[
         int,
@@ -213,7 +215,7 @@ def _second(context: typer.Context, first: Asked, text: str) -> Asked:
         raise UsageError("--versus: is empty; give options, like --versus '--cores 4'")
     lead = [] if not words[0].startswith("-") else [str(first.knobs.model)]
     needed = ["--instances", str(first.knobs.instances)]
-    parsed = context.command.make_context("--versus", [*needed, *lead, *words], context.parent)
+    parsed = context.command.make_context("profile", [*needed, *lead, *words], context.parent)
     asked = _asked(parsed)
     wrong = asked.given.intersection(_OF_THE_COMMAND)
     if wrong:

@@ -98,11 +98,12 @@ def _side(document: Any) -> Side:
 
 
 def title_of(document: Any) -> str:
-    """Like `resnet50 on std: 2 cores x 7 instances, batch 4, set size 10`."""
+    """Like `resnet50 on std: 2 cores x 7 instances, batch 4, set size 10, ols 2`."""
     names = ("model", "sku", "cores", "instances", "batch_size", "set_size")
     model, sku, cores, instances, batch, queue = (document[name] for name in names)
     at = f"{cores} cores x {instances} instances, batch {batch}, set size {queue}"
-    return one_line(f"{model} on {sku}: {at}")
+    given = [f", {name} {document[name]}" for name in ("ols", "mos") if document[name] is not None]
+    return one_line(f"{model} on {sku}: {at}{''.join(given)}")
 
 
 def _paths(groups: Any, key: str) -> Times:
