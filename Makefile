@@ -47,6 +47,7 @@ test: $(DEV) ## run the tests (PYTEST_FLAGS='-k store' to choose)
 .PHONY: lint
 lint: $(DEV) ## check style
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run ruff format ."; exit 1; }
 
 .PHONY: type
 type: $(DEV) ## check types

@@ -126,9 +126,7 @@ _TABLE = (
     + _rows(WorkKind.ELEMENTWISE, VectorOp.COMPARE, "Binarizer Imputer", ML_DOMAIN)
     + _rows(WorkKind.ELEMENTWISE, VectorOp.MUL, "Scaler", ML_DOMAIN)
     + _rows(WorkKind.ROWWISE, VectorOp.NORMALIZE, "Normalizer", ML_DOMAIN)
-    + _rows(
-        WorkKind.ROWWISE, VectorOp.GATHER, "TreeEnsemble TreeEnsembleRegressor", ML_DOMAIN
-    )
+    + _rows(WorkKind.ROWWISE, VectorOp.GATHER, "TreeEnsemble TreeEnsembleRegressor", ML_DOMAIN)
     + _rows(WorkKind.MOVE, VectorOp.GATHER, "ArrayFeatureExtractor", ML_DOMAIN)
     # MatMulBias(a, b, bias): MatMul and one value added per column. View(x): the bytes of x under
     # the shape of the result. Silu(x): x * sigmoid(x).

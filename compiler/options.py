@@ -130,9 +130,7 @@ def _out_of_range(options: CompileOptions) -> list[str]:
 def _clusters(options: CompileOptions) -> list[str]:
     sizes, found = options.sdp_cluster_sizes, []
     if sizes and (min(sizes) < 1 or sum(sizes) != options.num_cores):
-        found.append(
-            f"cluster sizes {sizes} add up to {sum(sizes)}, cores is {options.num_cores}"
-        )
+        found.append(f"cluster sizes {sizes} add up to {sum(sizes)}, cores is {options.num_cores}")
     if sizes and options.mos is not None and options.mos > min(sizes):
         found.append(f"mos is {options.mos}, the smallest cluster has {min(sizes)} cores")
     if options.cluster_mos and len(options.cluster_mos) != len(sizes):

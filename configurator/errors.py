@@ -1,10 +1,10 @@
 """Errors of the configurator.
 
-    ConfiguratorError           anything that ends a command, with a message for the user
-    |-- UsageError              arguments that cannot be (exit code 2)
-    |-- InfeasibleError         no candidate is feasible (exit code 3)
-    `-- ToolError               a tool, device, file or database failed (exit code 5)
-        `-- StoreError          the database is of another program, a newer schema, or unwritable
+ConfiguratorError           anything that ends a command, with a message for the user
+|-- UsageError              arguments that cannot be (exit code 2)
+|-- InfeasibleError         no candidate is feasible (exit code 3)
+`-- ToolError               a tool, device, file or database failed (exit code 5)
+    `-- StoreError          the database is of another program, a newer schema, or unwritable
 """
 
 from __future__ import annotations

@@ -200,9 +200,7 @@ def save_all(study: Study, rows: Iterable[TrialRow], directory: Path) -> tuple[P
     return tuple(_write(directory / name, content) for name, content in pictures)
 
 
-def save_scatter(
-    points: Iterable[tuple[float, float, str]], directory: Path
-) -> tuple[Path, ...]:
+def save_scatter(points: Iterable[tuple[float, float, str]], directory: Path) -> tuple[Path, ...]:
     """Write measured against predicted, a (predicted, measured, family) each, as PNG and SVG."""
     figure = draw_scatter(tuple(points))
     pictures = [(f"validation.{suffix}", _rendered(figure, suffix)) for suffix in ("png", "svg")]

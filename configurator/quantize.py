@@ -19,11 +19,13 @@ from types import ModuleType
 from typing import Any
 
 from compiler.driver import describe
+from compiler.errors import CompileError
 from compiler.frontend import load_model
+from compiler.frontend.biases import flatten_biases
 from compiler.frontend.calls import Call
 from compiler.frontend.model import prepared as prepared_model
 from configurator.calibration import Calibration, calibration_of
-from configurator.errors import ToolError, UsageError
+from configurator.errors import ConfiguratorError, ToolError, UsageError
 from configurator.int8 import Method, Settings
 
 _LARGEST_FILE_BYTES = 1 << 30
@@ -31,6 +33,9 @@ _LARGEST_FILE_BYTES = 1 << 30
 
 _PER_CHANNEL_OPSET = 13
 """Since this opset, QuantizeLinear has an axis (ONNX changelog)."""
+
+_WARNING, _FATAL = 2, 4
+"""Severities of onnxruntime's log; the first is its default (onnxruntime, OrtLoggingLevel)."""
 
 _PRODUCTS = ("Conv", "MatMul", "Gemm")
 # onnxruntime quantises around these where what they move is quantised already.
@@ -74,14 +79,14 @@ def quantize(
     if out.resolve() == model.resolve():
         raise UsageError(f"{out}: is the model itself; name another file")
     settings = _decided(model, settings)
-    with tempfile.TemporaryDirectory() as folder, _quiet():
+    with tempfile.TemporaryDirectory() as folder, _quiet(library):
         prepared = Path(folder) / "prepared.onnx"
         made = Path(folder) / "out" / out.name
         made.parent.mkdir()
-        _prepare(library, model, prepared, merges=True)
+        _prepare(model, prepared, merges=True)
         excluded = _excluded(model, prepared, settings)
         if excluded is None:
-            _prepare(library, model, prepared, merges=False)
+            _prepare(model, prepared, merges=False)
             excluded = settings.exclude_nodes
         _run(library, prepared, made, found, replace(settings, exclude_nodes=excluded))
         products = _products(made)
@@ -143,26 +148,28 @@ def _decided(model: Path, settings: Settings) -> Settings:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet(library: ModuleType) -> Iterator[None]:
     """Without what the library prints and its advice, which is followed here."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
+    library.set_default_logger_severity(_FATAL)
     try:
         with redirect_stdout(StringIO()):
             yield
     finally:
+        library.set_default_logger_severity(_WARNING)
         logging.disable(before)
 
 
-def _prepare(library: ModuleType, model: Path, prepared: Path, *, merges: bool) -> None:
-    """Shapes inferred and, with `merges`, batch normalisations in the weights.
+def _prepare(model: Path, prepared: Path, *, merges: bool) -> None:
+    """Shapes inferred, biases flat and, with `merges`, batch normalisations in the weights.
 
-    The quantiser wants both.
+    The quantiser wants all of it.
     """
     from onnxruntime.quantization import quant_pre_process
 
     large = _size_bytes(model) > _LARGEST_FILE_BYTES
-    try:
+    with _told(f"{model}: onnxruntime cannot prepare it"):
         quant_pre_process(
             str(model),
             str(prepared),
@@ -171,8 +178,7 @@ def _prepare(library: ModuleType, model: Path, prepared: Path, *, merges: bool) 
             save_as_external_data=large,
             all_tensors_to_one_file=large,
         )
-    except _failures(library) as error:
-        raise ToolError(f"{model}: onnxruntime cannot prepare it: {_line(error)}") from error
+    flatten_biases(prepared)
 
 
 def _run(
@@ -186,7 +192,7 @@ def _run(
     }
     if settings.method is Method.PERCENTILE:
         extra["CalibPercentile"] = settings.percentile
-    try:
+    with _told("onnxruntime cannot quantise the model"):
         quantization.quantize_static(
             str(prepared),
             str(made),
@@ -203,8 +209,6 @@ def _run(
             ),
             extra_options=extra,
         )
-    except _failures(library) as error:
-        raise ToolError(f"onnxruntime cannot quantise the model: {_line(error)}") from error
 
 
 def _reader(quantization: ModuleType, found: Calibration) -> object:
@@ -223,11 +227,18 @@ def _reader(quantization: ModuleType, found: Calibration) -> object:
     return Reader()
 
 
-def _failures(library: ModuleType) -> tuple[type[Exception], ...]:
-    """What the library raises where a model is beyond it."""
-    state = library.capi.onnxruntime_pybind11_state
-    own = (state.Fail, state.InvalidArgument, state.InvalidGraph, state.NotImplemented)
-    return (*own, state.RuntimeException, ValueError, RuntimeError, KeyError, TypeError)
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """One line for what the library raises, which can be anything where a model is beyond it."""
+    try:
+        yield
+    except (ConfiguratorError, CompileError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise ToolError(
+            f"{what}: {_line(error)}; keep what it stumbles over in fp16, by --exclude-node or "
+            "--exclude-op"
+        ) from error
 
 
 def _line(error: Exception) -> str:

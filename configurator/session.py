@@ -129,9 +129,7 @@ class Session:
         amount = Amount(inferences=num_inferences, seconds=inf_time)
         card = device(self._sku or program.sku)
         ran = run_on_card(program, card, self._options, amount)
-        return Benchmark(
-            ran.inferences, ran.inferences_per_s, ran.duration_s, ran.batch_size
-        )
+        return Benchmark(ran.inferences, ran.inferences_per_s, ran.duration_s, ran.batch_size)
 
     def __enter__(self) -> Session:
         self.setup()

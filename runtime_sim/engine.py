@@ -583,9 +583,7 @@ def simulate(
         s = _first_server(server)
         if values[SIZE + EVENTS] == 0 or server[s, NEXT] <= heap[EVENTS, 0, 0]:
             now = server[s, NEXT]
-            _transfer_done(
-                values, task, lists, queue, waiting, state, server, heap, times, now, s
-            )
+            _transfer_done(values, task, lists, queue, waiting, state, server, heap, times, now, s)
             continue
         now = heap[EVENTS, 0, 0]
         code = _pop(values, heap, EVENTS)

@@ -201,9 +201,7 @@ class SimulatorBackend:
             shown = self._lumped(held, lone, around, execution)
         per_s = shown.recording.per_s * options.instances
         power = power_w(held.energy, per_s, around.clock_hz, self._timing)
-        fitting = clock_within(
-            self._cap_w, held.energy, per_s, around.clock_hz, self._timing
-        )
+        fitting = clock_within(self._cap_w, held.energy, per_s, around.clock_hz, self._timing)
         return Steady(
             shown.recording,
             execution,
@@ -257,9 +255,7 @@ class SimulatorBackend:
         from runtime_sim import engine
 
         parameters = host_parameters(program, options, self._timing, tasks)
-        world = engine.new_world(
-            parameters, tasks.task, tasks.lists, tasks.queues, servers.copy()
-        )
+        world = engine.new_world(parameters, tasks.task, tasks.lists, tasks.queues, servers.copy())
         events = engine.simulate(*world)
         return Recording(
             moments=world.times,

@@ -35,7 +35,9 @@ class TimingParams:
     vector_millicycles: tuple[int, ...]
     vector_task_cycles: int
     dma_issue_cycles: int
-    operator_cycles: int
+    hmx_operator_cycles: int
+    hvx_operator_cycles: int
+    operator_core_cycles: int
     ddr_bytes_per_s: int
     ddr_core_bytes_per_s: int
     ddr_latency_ns: int
@@ -45,7 +47,8 @@ class TimingParams:
     barrier_ns: int
     barrier_core_ns: int
     launch_ns: int
-    pcie_bytes_per_s: int
+    pcie_in_bytes_per_s: int
+    pcie_out_bytes_per_s: int
     pcie_latency_ns: int
     host_enqueue_ns: int
     host_submit_ns: int
@@ -116,9 +119,11 @@ PUBLISHED = TimingParams(
     vector_task_cycles=300,
     # profile: 97,200 pcycles in 413 copies.
     dma_issue_cycles=235,
-    # assumed: what a core needs to come to the next operator: its instructions are fetched, its
-    # threads are told. A lower bound: a thread's dependence costs 100 to 600 cycles.
-    operator_cycles=1_000,
+    # profile: 811 barriers of 0.6 us on HMX, 653 of 1.2 us on HVX, two cores taking part: one
+    # before nearly each operator. assumed: half of it is skew; a further core adds 50 ns.
+    hmx_operator_cycles=400,
+    hvx_operator_cycles=800,
+    operator_core_cycles=70,
     # tuning: two 7-core instances of BERT-base read 170 MB of weights 700 times a second; llm
     # shows 111.3 GB a second.
     ddr_bytes_per_s=119_000_000_000,
@@ -138,7 +143,9 @@ PUBLISHED = TimingParams(
     # profile: activation and input semaphore, 0.23 ms once and 0.26 us each; assumed for the rest.
     launch_ns=5_000,
     # small CNNs saturate at 21.5 k images a second of 602,112 bytes (quic/cloud-ai-sdk tables).
-    pcie_bytes_per_s=12_980_000_000,
+    pcie_in_bytes_per_s=12_980_000_000,
+    # fill-mask models return 748 x 14.8 MB a second, and no more on any split of the card (same).
+    pcie_out_bytes_per_s=11_100_000_000,
     # assumed: one to two microseconds a request.
     pcie_latency_ns=2_000,
     # tuning: enqueue 1.7 to 6.8 us; submit 1.6 us and 4.9 us to the virtual channel.

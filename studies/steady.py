@@ -89,9 +89,7 @@ def rows_of(
             try:
                 program = _compiled(compiler, path, cores, batch_size)
                 for set_size in set_sizes:
-                    options = RunOptions(
-                        instances=instances, set_size=set_size, inferences=LAST
-                    )
+                    options = RunOptions(instances=instances, set_size=set_size, inferences=LAST)
                     yield compared(path.stem, program, options)
             except (CompileError, DeviceError):
                 continue

@@ -43,9 +43,7 @@ class Row:
     refused: str = ""
 
 
-def compiled(
-    compiler: OnnxCompiler, path: Path, options: CompileOptions, spec: DeviceSpec
-) -> Row:
+def compiled(compiler: OnnxCompiler, path: Path, options: CompileOptions, spec: DeviceSpec) -> Row:
     """Compile one point and count."""
     known = set(compiler.describe(path).symbols)
     bound = tuple((name, extent) for name, extent in options.symbols if name in known)
@@ -61,9 +59,7 @@ def compiled(
     seconds = time.process_time() - began
     spilled = sum(layer.spill_bytes for layer in program.layers)
     moved = ddr_bytes(program)
-    return Row(
-        *point, seconds, len(program.tasks), moved, spilled, hmx_cycles(program, spec)
-    )
+    return Row(*point, seconds, len(program.tasks), moved, spilled, hmx_cycles(program, spec))
 
 
 def ddr_bytes(program: Program) -> int:

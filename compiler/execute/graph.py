@@ -35,9 +35,7 @@ def run_graph(
     return {name: host_value(graph, name, found[name]) for name in graph.outputs}
 
 
-def _reader(
-    node: Node, values: Mapping[str, Array], constants: Callable[[str], Array]
-) -> Read:
+def _reader(node: Node, values: Mapping[str, Array], constants: Callable[[str], Array]) -> Read:
     def read(index: int, box: Box) -> Array:
         name = node.inputs[index]
         value = values[name] if name in values else constants(name)

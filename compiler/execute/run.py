@@ -140,9 +140,7 @@ class _Run:
         types = self.graph.types
         return evaluate(Work(node, types, output, box, read, self.small, self.memo))
 
-    def _read(
-        self, layer: Layer, task: int, name: str, shape: tuple[int, ...], box: Box
-    ) -> Array:
+    def _read(self, layer: Layer, task: int, name: str, shape: tuple[int, ...], box: Box) -> Array:
         storage = self.storages.get(name)
         at = tuple(slice(*ends) for ends in box)
         if storage is None or not storage.made.reshape(shape)[at].all():

@@ -72,9 +72,7 @@ def _explicit(call: Call, ranks: list[int]) -> tuple[list[str], str]:
     return named, extra + "".join(once)
 
 
-def _product(
-    maker: Maker, values: tuple[str, str], terms: tuple[str, str], wanted: str
-) -> str:
+def _product(maker: Maker, values: tuple[str, str], terms: tuple[str, str], wanted: str) -> str:
     if wanted:
         equation = f"{terms[0]},{terms[1]}->{wanted}"
         return maker.op("Einsum", values, attributes={"equation": equation})

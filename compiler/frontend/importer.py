@@ -11,6 +11,7 @@ from compiler.frontend.calls import Call
 from compiler.frontend.control_flow import expand, is_control_flow
 from compiler.frontend.model import OnnxModel, Prepared, batch_symbol_of, prepared
 from compiler.frontend.order import live
+from compiler.frontend.quantized import check_scales
 from compiler.frontend.rebatch import rebatched
 from compiler.frontend.shapes import check_known
 from compiler.frontend.symbols import Binding, bound_types
@@ -99,6 +100,7 @@ def _check_supported(call: Call, walk: Walk) -> None:
     if is_control_flow(call):
         expand(call, walk.small_value)
     check_known(call)
+    check_scales(call, walk.types)
     if call.op == "BitCast" and any(_bits_are_floats(call, walk)):
         raise UnsupportedError(
             f"{call.label} takes the bits of floats, which the device holds in fp16; run it on "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import prod
 from types import MappingProxyType
 
 import numpy as np
@@ -37,6 +38,40 @@ def stays(call: Call, types: Mapping[str, TensorType]) -> bool:
         return False
     given = types.get(call.inputs[0])
     return given is not None and given.dtype in _QUANTISED
+
+
+def check_scales(call: Call, types: Mapping[str, TensorType]) -> None:
+    """Raise `ModelError` where a Q or DQ has scales or zero points that its tensor cannot have."""
+    if call.domain or call.op not in ("QuantizeLinear", "DequantizeLinear"):
+        return
+    value, *others = (name for name in call.inputs if name)
+    block = call.attributes.get("block_size", 0)
+    shapes = [types[name].shape for name in others]
+    if not block and all(prod(shape) == 1 for shape in shapes):
+        return
+    wanted = _shape_of_scales(call, types[value].shape, block if isinstance(block, int) else 0)
+    for name, shape in zip(others, shapes, strict=True):
+        if shape != wanted and (block or prod(shape) != 1):
+            raise ModelError(
+                f"{call.label}: '{name}' has shape {_times(shape)}, the scales of '{value}' "
+                f"({_times(types[value].shape)}) have {_times(wanted)}; name the axis along which "
+                "they vary, or quantise per tensor"
+            )
+
+
+def _shape_of_scales(call: Call, shape: tuple[int, ...], block: int) -> tuple[int, ...]:
+    """One for each element along the axis, or for each block of them."""
+    axis = call.attributes.get("axis", 1)
+    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+        raise ModelError(f"{call.label}: axis is {axis}, '{call.inputs[0]}' is {_times(shape)}")
+    if not block:
+        return (shape[axis],)
+    blocks = -(-shape[axis] // block)
+    return tuple(blocks if at == axis % len(shape) else dim for at, dim in enumerate(shape))
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
 
 
 def dequantised(call: Call, types: Mapping[str, TensorType]) -> Expansion:

@@ -80,6 +80,7 @@ def constant_scheme(edit: GraphEdit, node: Node) -> Scheme | None:
     zeros = (0,) * len(scales)
     if zero is not None:
         zeros = tuple(int(value) for value in value_of(zero).reshape(-1))
+        zeros = zeros * (len(scales) // len(zeros))  # one may stand for all
     return Scheme(scales, zeros, axis % len(shape) if len(scales) > 1 else 0)
 
 

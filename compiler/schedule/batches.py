@@ -56,6 +56,7 @@ def plan_batches(
 
     Where depth-first is asked for, the whole batch is taken only if there is nothing to cut.
     """
+
     def planned(cut: tuple[Step, ...]) -> Planned:
         return _plan(cut, reads, cluster, ols, limits)
 
@@ -102,9 +103,7 @@ def _in_parts(
     return found
 
 
-def _rereads_more(
-    early: tuple[Step, ...], samples: int, best: Planned, cluster: Cluster
-) -> bool:
+def _rereads_more(early: tuple[Step, ...], samples: int, best: Planned, cluster: Cluster) -> bool:
     """Whether the weights alone, read for each part, are more than all that `best` moves."""
     if best[1].weights_resident:
         return False

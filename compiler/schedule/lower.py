@@ -435,9 +435,7 @@ class _Emitter:
         if size:
             work = (size // ACTIVATION_BYTES, int(VectorOp.CONVERT), ACTIVATION_BYTES, 0)
             arrival = [self.loaded[key][core]]
-            self.loaded[key][core] = self.columns.add(
-                TaskKind.VECTOR, core, layer, work, arrival
-            )
+            self.loaded[key][core] = self.columns.add(TaskKind.VECTOR, core, layer, work, arrival)
         return self.loaded[key][core]
 
     def _awaited(self, member: _Member, core: int, turn: int) -> list[int]:

@@ -22,12 +22,12 @@ GATHER_BYTES = 2 << 20
 input; the rest must hold weights and the split output."""
 
 SEEN_SHARE = 0.25
-"""assumed: of compute or of reading weights, what the longer of both does not hide: the first piece
-must be there before anything starts, the last one is worked on when all has been read."""
+"""assumed: of compute or of reading weights, what the longer of both does not hide: the first
+piece must be there before anything starts, the last one is worked on when all has been read."""
 
 MEETING_CYCLES = 7000
-"""assumed: what it costs that all cores of an instance meet, skew included. The published ResNet-50
-of batch 1 takes 14 us a convolution on 11 cores, of which products and weights are the half."""
+"""assumed: what it costs that all cores of an instance meet, skew included. The published
+ResNet-50 of batch 1 takes 14 us a convolution on 11 cores, half of it products and weights."""
 
 
 class Split(NamedTuple):

@@ -263,7 +263,7 @@ def _splits(steps: tuple[Step, ...], reads: Reads, cluster: Cluster) -> list[Pla
 
 
 def _main(step: Step, makers: list[PlannedStep]) -> PlannedStep | None:
-    """Of what a step reads, that whose division it takes over: a product's first, else the largest.
+    """Of what a step reads, that whose division it takes: a product's first, else the largest.
 
     A mask or a scale that stands first is small, and lies on few cores.
     """

@@ -178,12 +178,8 @@ _SCHEDULE = (
         "the thread that makes a buffer starts its DMA",
         effect=Effect.NOTED,
     ),
-    _flag(
-        "-aic-preproc", None, "pre- and post-processing on the card", effect=Effect.NOTED
-    ),
-    _flag(
-        "-host-preproc", None, "pre- and post-processing on the host", effect=Effect.NOTED
-    ),
+    _flag("-aic-preproc", None, "pre- and post-processing on the card", effect=Effect.NOTED),
+    _flag("-host-preproc", None, "pre- and post-processing on the host", effect=Effect.NOTED),
     _flag(
         "-retained-state",
         None,
@@ -338,9 +334,7 @@ _PRECISION = (
         "one scale a channel, Conv",
         default=_AUTO,
     ),
-    _flag(
-        "-enable-rowwise", None, "one scale a row, Gemm", default=_AUTO, effect=Effect.NOTED
-    ),
+    _flag("-enable-rowwise", None, "one scale a row, Gemm", default=_AUTO, effect=Effect.NOTED),
     _flag("-profiling-threads", values.whole(1), "that profile inputs", effect=Effect.NOTED),
 )
 

@@ -146,9 +146,7 @@ def _symbols(given: CommandLine) -> tuple[tuple[str, int], ...]:
 
 
 def _input_shapes(given: CommandLine) -> tuple[InputShape, ...]:
-    found = [
-        InputShape(*values.split_model_input(text)) for text in given.texts("-model-input")
-    ]
+    found = [InputShape(*values.split_model_input(text)) for text in given.texts("-model-input")]
     names = [shape.name for shape in found]
     for name in names:
         if names.count(name) > 1:

@@ -81,9 +81,7 @@ def _options(request: Request, facts: ModelFacts, extents: dict[str, int]) -> Co
     )
     _check_bound(facts, extents, dict(shapes))
     symbols = tuple((name, extents[name]) for name in facts.symbols if name in extents)
-    return replace(
-        request.options, batch_size=batch_size, symbols=symbols, input_shapes=shapes
-    )
+    return replace(request.options, batch_size=batch_size, symbols=symbols, input_shapes=shapes)
 
 
 def _batch_size(request: Request, facts: ModelFacts, extents: dict[str, int]) -> int:
@@ -118,9 +116,7 @@ def _batch_of_symbol(
     return given.pop() or 1
 
 
-def _first_extent(
-    item: ModelInput, request: Request, extents: dict[str, int]
-) -> int | None:
+def _first_extent(item: ModelInput, request: Request, extents: dict[str, int]) -> int | None:
     """What fixes the first extent of an input: an option, or the model; `None` if nothing."""
     first = item.dims[0] if item.dims else None
     if isinstance(first, str) and first in extents:
@@ -181,9 +177,7 @@ def _check_bound(
                 _check_elsewhere(dim, facts, shapes)
 
 
-def _check_elsewhere(
-    symbol: str, facts: ModelFacts, shapes: dict[str, tuple[int, ...]]
-) -> None:
+def _check_elsewhere(symbol: str, facts: ModelFacts, shapes: dict[str, tuple[int, ...]]) -> None:
     """A symbol may also follow from the given shape of another input."""
     if not any(symbol in (item.dims or ()) for item in facts.inputs if item.name in shapes):
         raise UsageError(f"symbol {symbol} has no extent; give -onnx-define-symbol={symbol},N")

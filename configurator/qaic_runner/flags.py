@@ -51,9 +51,7 @@ _RUN = (
         "outstanding inferences an instance",
         default="10",
     ),
-    _flag(
-        "-T --aic-threads-per-queue", values.whole(1), "host threads an instance", default="4"
-    ),
+    _flag("-T --aic-threads-per-queue", values.whole(1), "host threads an instance", default="4"),
     _flag(
         "-p --pre-post-processing",
         values.one_of("on", "off"),
@@ -68,9 +66,7 @@ _RUN = (
         default="0",
         effect=Effect.NOTED,
     ),
-    _flag(
-        "--submit-retry-count", values.whole(0), "retries", default="5", effect=Effect.NOTED
-    ),
+    _flag("--submit-retry-count", values.whole(0), "retries", default="5", effect=Effect.NOTED),
 )
 
 _INPUT = (
@@ -126,9 +122,7 @@ _OUTPUT = (
         "raw output to compare with, one for each in the order of the network",
         many=True,
     ),
-    _flag(
-        "--write-output-dir", values.path("DIR"), "write outputs to this folder", default="."
-    ),
+    _flag("--write-output-dir", values.path("DIR"), "write outputs to this folder", default="."),
     _flag(
         "--write-output-start-iter",
         values.whole(0),

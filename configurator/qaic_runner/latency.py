@@ -11,9 +11,7 @@ from configurator.qaic_runner.stages import I64, Stages
 _NS_PER_US, _NS_PER_S = 1e3, 1e9
 
 
-def latency_text(
-    title: str, numbers: I64, stages: Stages, device_batch_size: int | None
-) -> str:
+def latency_text(title: str, numbers: I64, stages: Stages, device_batch_size: int | None) -> str:
     """Rows of the inferences `numbers`, counted from 0; `stages` repeat over them.
 
     `device_batch_size` is the batch where the network was compiled with profiling: only then the

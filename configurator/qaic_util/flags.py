@@ -28,9 +28,7 @@ _QUERIES = (
 
 _CHOICES = (
     _flag("-d", values.whole(0), "show this card, by its QID", many=True),
-    _flag(
-        "-f", _condition(), "show cards of which a line of the listing says so", many=True
-    ),
+    _flag("-f", _condition(), "show cards of which a line of the listing says so", many=True),
     _flag("-j", values.path("FILE"), "write the listing to this file, as JSON"),
 )
 

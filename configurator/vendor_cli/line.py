@@ -57,9 +57,7 @@ class CommandLine:
 
     def having(self, effect: Effect) -> tuple[Flag, ...]:
         """The options with that effect, each once, in the order given."""
-        return tuple(
-            dict.fromkeys(item.flag for item in self.given if item.flag.effect is effect)
-        )
+        return tuple(dict.fromkeys(item.flag for item in self.given if item.flag.effect is effect))
 
     @property
     def verbosity(self) -> int:

@@ -282,9 +282,7 @@ def _run(
         _find_next(state, rates, heap, s)
         freed[number] = now
         ended[number] = now + task[number, T_TAIL]
-        top = _release(
-            task, lists, follower, waiting, begun, stack, 0, number, now, ended[number]
-        )
+        top = _release(task, lists, follower, waiting, begun, stack, 0, number, now, ended[number])
         _follow(task, lists, follower, waiting, begun, freed, ended, heap, sizes, stack, top)
     flying[0], flying[1] = state[DDR, _INTEGRAL], state[NOC, _INTEGRAL]
     return events

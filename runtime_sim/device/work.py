@@ -69,7 +69,8 @@ def prepare_tasks(
     """Times in picoseconds, queues by core and engine, and who waits for whom.
 
     With `merge_runs` tasks that run back to back on one engine, whatever happens elsewhere, become
-    one task: no time changes, only the number of events.
+    one task: no time changes, only the number of events. Not in a pipeline, where ends of stages
+    that fall together are told apart by the order of events.
     """
     tasks = program.tasks
     engine_of = np.asarray([ENGINE_OF[kind] for kind in TaskKind], dtype=np.int64)
@@ -77,7 +78,9 @@ def prepare_tasks(
     cycles, fixed_ps, server, size, tail = _costs(tasks, timing)
     waits = _waits(tasks, queue, server)
     order = np.argsort(queue, kind="stable")
-    run = _runs(order, queue, server, waits) if merge_runs else np.arange(len(tasks))
+    run = np.arange(len(tasks))
+    if merge_runs and not program.stage_cores:
+        run = _runs(order, queue, server, waits)
     first, last = _run_ends(run)
     own = _sums(run, _cycles_ps(cycles, timing.nsp_clock_hz) + fixed_ps)
     rows = np.stack([own, server[last], size[last], tail[last], queue[first]], axis=1)
@@ -172,12 +175,15 @@ def server_rows(spec: DeviceSpec, timing: TimingParams) -> I64:
     Sustained rates are of a Standard card; another card's scale with its peaks.
     """
     ddr = timing.ddr_bytes_per_s * spec.ddr_bytes_per_s // _STD.ddr_bytes_per_s
-    pcie = timing.pcie_bytes_per_s * spec.pcie_bytes_per_s // _STD.pcie_bytes_per_s
+    pcie_in, pcie_out = (
+        rate * spec.pcie_bytes_per_s // _STD.pcie_bytes_per_s
+        for rate in (timing.pcie_in_bytes_per_s, timing.pcie_out_bytes_per_s)
+    )
     rates = (
         (timing.ddr_core_bytes_per_s, ddr),
         (timing.noc_core_bytes_per_s, timing.noc_bytes_per_s),
-        (pcie, pcie),
-        (pcie, pcie),
+        (pcie_in, pcie_in),
+        (pcie_out, pcie_out),
     )
     rows = np.zeros((SERVERS, SERVER_COLUMNS), dtype=np.int64)
     for row, (each, total) in zip(rows, rates, strict=True):
@@ -217,7 +223,8 @@ def _costs(tasks: Tasks, timing: TimingParams) -> tuple[I64, I64, I64, I64, I64]
     matmul, vector = np.isin(kind, _MATMULS), kind == TaskKind.VECTOR
     cycles[matmul] = matmul_cycles(tasks, timing)[matmul]
     cycles[vector] = vector_cycles(tasks, timing)[vector]
-    cycles[first_of_operators(tasks)] += timing.operator_cycles
+    first = first_of_operators(tasks)
+    cycles[first] += operator_cycles(tasks, timing)[first]
     barrier = kind == TaskKind.BARRIER
     barrier_ns = timing.barrier_ns + timing.barrier_core_ns * tasks.w0
     fixed_ps[barrier] = barrier_ns[barrier] * PS_PER_NS
@@ -235,6 +242,17 @@ def first_of_operators(tasks: Tasks) -> I64:
     computing = np.flatnonzero(np.isin(tasks.kind, (*_MATMULS, TaskKind.VECTOR)))
     place = tasks.layer[computing].astype(np.int64) << 16 | tasks.core[computing]
     return computing[np.unique(place, return_index=True)[1]]
+
+
+def operator_cycles(tasks: Tasks, timing: TimingParams) -> I64:
+    """NSP cycles to come to an operator, which grow with the cores that take part.
+
+    One entry a task, for the operator that it belongs to.
+    """
+    matmul = np.isin(tasks.kind, _MATMULS)
+    own = np.where(matmul, timing.hmx_operator_cycles, timing.hvx_operator_cycles)
+    cores = int(tasks.core.max(initial=0))
+    return own.astype(np.int64) + timing.operator_core_cycles * cores
 
 
 def matmul_cycles(tasks: Tasks, timing: TimingParams) -> I64:

@@ -54,6 +54,28 @@ def test_values_stay_near_those_of_the_float_model(
     assert np.abs(run_graph(graph, feeds)["y"] - wanted).max() < 0.05 * np.abs(wanted).max()
 
 
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("shape", [(7,), (1, 7), (1,), (), (1, 1), (2, 7), (2, 1)])
+def test_biases_of_any_shape_that_gemm_takes(
+    tmp_path: Path, shape: tuple[int, ...], turned: int
+) -> None:
+    def make(path: Path, rng: np.random.Generator) -> Path:
+        made = models.Sketch(rng, (2, 12))
+        weight = made.weight(7, 12) if turned else made.weight(12, 7)
+        bias = made.constant(np.asarray(rng.standard_normal(shape), np.float32))
+        gemm = made.op("Gemm", "x", weight, bias, transB=turned, beta=0.5)
+        return made.save(path, made.op("Relu", gemm))
+
+    path, samples = _sampled(tmp_path, make)
+    made = quantize(path, samples, tmp_path / "int8.onnx", Settings())
+    assert (made.products, made.quantised) == (1, 1)
+    feeds = {"x": np.load(samples / "00.npy")}
+    wanted = models.reference(path, feeds)
+    assert np.abs(models.reference(made.path, feeds) - wanted).max() < 0.05 * wanted.max()
+    graph = OnnxCompiler().graph(made.path, CompileOptions(num_cores=1, batch_size=2))
+    assert np.abs(run_graph(graph, feeds)["y"] - wanted).max() < 0.05 * wanted.max()
+
+
 def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
     path, samples = _sampled(tmp_path, models.attention)
     digests = {

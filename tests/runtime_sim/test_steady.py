@@ -91,9 +91,7 @@ def test_the_background_reproduces_itself(program: Program, options: RunOptions)
     others = options.instances - 1
     background = [round(float(mean) * others * 2**20) for mean in steady.flying]
     assert steady.execution is not None
-    again = execute(
-        prepare_tasks(program, PUBLISHED), SERVERS, (background[DDR], background[NOC])
-    )
+    again = execute(prepare_tasks(program, PUBLISHED), SERVERS, (background[DDR], background[NOC]))
     assert again.duration_ps == pytest.approx(steady.execution.duration_ps, rel=1e-3)
 
 

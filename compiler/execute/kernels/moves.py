@@ -103,9 +103,7 @@ def _reflected(work: Work, value: Array, mode: str, befores: dict[int, int]) -> 
 
 def _tile(work: Work) -> Array:
     value = work.operand(0)
-    for axis, (extent, made) in enumerate(
-        zip(work.type(0).shape, work.made.shape, strict=True)
-    ):
+    for axis, (extent, made) in enumerate(zip(work.type(0).shape, work.made.shape, strict=True)):
         if extent != made:
             value = np.take(value, np.arange(*work.box[axis]) % extent, axis=axis)
     return value

@@ -33,9 +33,7 @@ def _log_softmax(work: Work) -> Array:
 
 def _cut(work: Work, value: Array, axes: tuple[int, ...]) -> Array:
     """The box's range of the axes along which `value` is whole."""
-    at = tuple(
-        slice(*ends) if axis in axes else slice(None) for axis, ends in enumerate(work.box)
-    )
+    at = tuple(slice(*ends) if axis in axes else slice(None) for axis, ends in enumerate(work.box))
     return value[at]
 
 

@@ -100,7 +100,7 @@ def test_a_constant_takes_six_and_a_quarter_bits(tmp_path: Path) -> None:
 def _wide(folder: Path) -> Path:
     """A layer whose weights do not stay in VTCM."""
     sketch = models.Sketch(np.random.default_rng(3), (4, 2048))
-    value = sketch.op("MatMul", "x", sketch.weight(2048, 4096, scale=0.02))
+    value = sketch.op("MatMul", "x", sketch.weight(2048, 12288, scale=0.02))
     return sketch.save(folder / "wide.onnx", sketch.op("Relu", value))
 
 

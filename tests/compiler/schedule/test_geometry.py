@@ -78,9 +78,7 @@ def test_the_region_of_a_box_holds_all_its_elements_under_any_shape(data: st.Dat
     rows, columns = row_and_column(extent)
     wanted = marked.reshape(extent.shape)
     assert np.all((rows[wanted] >= region.row_start) & (rows[wanted] < region.row_end))
-    assert np.all(
-        (columns[wanted] >= region.column_start) & (columns[wanted] < region.column_end)
-    )
+    assert np.all((columns[wanted] >= region.column_start) & (columns[wanted] < region.column_end))
 
 
 SPLITS = st.builds(Split, st.integers(1, 5), st.integers(1, 4), st.integers(0, 6))

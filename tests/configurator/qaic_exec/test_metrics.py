@@ -123,9 +123,7 @@ def test_what_warnings_say() -> None:
         program.layers[0], macs=32**3, weight_bytes=1 << 20, spill_bytes=1 << 19, split="rows 1"
     )
     options = replace(program.options, multicast_weights=False)
-    program = replace(
-        program, layers=(layer,), options=options, chosen=(("weights", "streamed"),)
-    )
+    program = replace(program, layers=(layer,), options=options, chosen=(("weights", "streamed"),))
     assert [text.partition("; ")[0] for text in advice.warnings(program)] == [
         "weights do not stay in VTCM: 2.00 MiB of constants come from DDR with each inference",
         "1.00 MiB of weights are read 2.0 times",

@@ -25,9 +25,9 @@ def request(line: str, **environment: str) -> Request:
     return request_of(parse(["-m=model.onnx", *line.split()]), environment)
 
 
-def model(*inputs: tuple[str, tuple[int | str | None, ...] | None], batch: str | None = None) -> (
-    ModelFacts
-):
+def model(
+    *inputs: tuple[str, tuple[int | str | None, ...] | None], batch: str | None = None
+) -> ModelFacts:
     symbols = {dim for _, dims in inputs for dim in dims or () if isinstance(dim, str)} - {batch}
     declared = tuple(ModelInput(name, DType.FLOAT32, dims) for name, dims in inputs)
     return ModelFacts("0" * 64, "m", tuple(sorted(symbols)), batch, declared)

@@ -104,9 +104,7 @@ def test_what_export_prints_runs_unchanged(
     """Also through a shell: only the path of the program is swapped."""
     shutil.copytree(MODELS, tmp_path / "models")
     monkeypatch.chdir(tmp_path)
-    options = CompileOptions(
-        num_cores=2, batch_size=4, ols=1, mos=1, multicast_weights=multicast
-    )
+    options = CompileOptions(num_cores=2, batch_size=4, ols=1, mos=1, multicast_weights=multicast)
     study = view_rows.study(batch_symbol="batch_size")
     argv = export.compile_argv(study, options, "the qpc")
     assert argv[0] == export.COMPILER_PATH

@@ -377,9 +377,7 @@ def test_containers_that_cannot_be(tmp_path: Path, tiny: Path, capsys: Said) -> 
     assert qpc.FILE_NAME in refused(capsys, "-t", tmp_path)
 
 
-def test_the_card_can_be_named(
-    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
-) -> None:
+def test_the_card_can_be_named(tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
     monkeypatch.setenv("AIC_SKU", "pro")
     assert "the program is for std, the device is pro" in refused(capsys, "-t", tiny)
     monkeypatch.setenv("AIC_SKU", "none")

@@ -74,7 +74,7 @@ def test_output_waits_show_where_the_way_back_is_the_bottleneck() -> None:
         builder.build(), STD, RunOptions(instances=1, set_size=6), Amount()
     ).recording
     told = stages_of(recording).device
-    way_back_ns = 200e6 / PUBLISHED.pcie_bytes_per_s * 1e9
+    way_back_ns = 200e6 / PUBLISHED.pcie_out_bytes_per_s * 1e9
     assert np.all(told.output_wait > 0.5 * way_back_ns)
     assert np.all(told.input_wait <= PUBLISHED.launch_ns)
 

@@ -150,9 +150,7 @@ def test_what_only_a_real_card_has_is_said(capsys: Said) -> None:
     assert err.count("\n") == 1
 
 
-def test_json_says_the_same(
-    capsys: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_json_says_the_same(capsys: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIC_SKU", "ultra")
     target = tmp_path / "cards.json"
     text = listing(capsys)

@@ -64,9 +64,7 @@ def test_the_document_has_errors_by_note_family_and_row(
     assert "cores is 15" in third["refused"]
     assert found["overall"]["n"] == 1
     assert found["overall"]["refused"] == 1
-    assert found["overall"]["median_ape"] == pytest.approx(
-        abs(first["predicted_ips"] / 12345 - 1)
-    )
+    assert found["overall"]["median_ape"] == pytest.approx(abs(first["predicted_ips"] / 12345 - 1))
 
 
 def test_a_prediction_is_what_run_says(
