@@ -97,10 +97,10 @@ def test_a_constant_takes_six_and_a_quarter_bits(tmp_path: Path) -> None:
     assert sorted(load.stored_bytes for load in found) == [3 * 25, 7 * 25, 20 * 2 * 25]
 
 
-def _wide(folder: Path) -> Path:
-    """A layer whose weights do not stay in VTCM."""
+def _wide(folder: Path, outputs: int = 4096) -> Path:
+    """A layer whose weights do not stay in the VTCM of one core."""
     sketch = models.Sketch(np.random.default_rng(3), (4, 2048))
-    value = sketch.op("MatMul", "x", sketch.weight(2048, 12288, scale=0.02))
+    value = sketch.op("MatMul", "x", sketch.weight(2048, outputs, scale=0.02))
     return sketch.save(folder / "wide.onnx", sketch.op("Relu", value))
 
 
@@ -115,7 +115,7 @@ def _read_bytes(program: Program) -> int:
 def test_traffic_shrinks_and_values_are_those_of_the_rounded_weights(
     tmp_path: Path, cores: int
 ) -> None:
-    path, compiler = _wide(tmp_path), OnnxCompiler()
+    path, compiler = _wide(tmp_path, outputs=4096 * cores), OnnxCompiler()
     programs = []
     for packs in (False, True):
         options = CompileOptions(num_cores=cores, batch_size=4, mxfp6_matmul=packs)
