@@ -40,7 +40,8 @@ class TaskKind(IntEnum):
 
     MATMUL   HMX: rows, input channels, output channels, repeats (kernel taps x groups)
     VECTOR   HVX: elements, `VectorOp`, bytes of one element, 0
-    READ     LOAD: bytes from DDR into the own VTCM, 1 for activations (0: constants), 0, 0
+    READ     LOAD: bytes from DDR into the own VTCM, 1 for activations (0: constants), other cores
+             that get the same bytes on the way, 0
     SEND     STORE: bytes from the own VTCM to `receivers` other cores at once, receivers, 0, 0
     WRITE    STORE: bytes from the own VTCM to DDR, 0, 0, 0
     BARRIER  SYNC: cores that meet, 0, 0, 0 (stands on core 0; it depends on what must be done)
@@ -176,6 +177,12 @@ class Tasks:
     def __len__(self) -> int:
         """Number of tasks."""
         return len(self.kind)
+
+    @property
+    def receivers(self) -> Int64Array:
+        """To how many other cores each task brings its bytes."""
+        sent = np.where(self.kind == TaskKind.SEND, self.w1, 0)
+        return np.where(self.kind == TaskKind.READ, self.w2, sent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def layer_works(program: Program) -> tuple[LayerWork, ...]:
         total(reads & (tasks.w1 == 0), tasks.w0),
         total(reads & (tasks.w1 != 0), tasks.w0),
         total(tasks.kind == TaskKind.WRITE, tasks.w0),
-        total(tasks.kind == TaskKind.SEND, tasks.w0),
+        total(tasks.receivers > 0, tasks.w0),
         strict=True,
     )
     return tuple(LayerWork(*row) for row in columns)

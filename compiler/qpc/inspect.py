@@ -120,5 +120,5 @@ def _core(program: Program, core: int) -> CoreWork:
         vector_elements=total(TaskKind.VECTOR),
         ddr_read_bytes=total(TaskKind.READ),
         ddr_written_bytes=total(TaskKind.WRITE),
-        sent_bytes=total(TaskKind.SEND),
+        sent_bytes=int(tasks.w0[own & (tasks.receivers > 0)].sum()),
     )

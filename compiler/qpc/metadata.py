@@ -338,7 +338,7 @@ def _semaphores(buffer: DmaBuffer, cores: int, last: bool) -> tuple[SemaphoreOp,
 def _nsp_tables(program: Program, doorbell_bytes: int) -> tuple[NspMulticastTable, ...]:
     cores = program.options.num_cores
     areas = [(MulticastSpace.L2TCM, doorbell_bytes)]
-    if _does(program, TaskKind.SEND):
+    if np.any(program.tasks.receivers):
         areas.append((MulticastSpace.VTCM, device(program.sku).vtcm_bytes))
     return tuple(_nsp_table(core, cores, areas) for core in range(cores))
 

@@ -380,10 +380,11 @@ class _Emitter:
         self, layer: int, size_bytes: int, cores: range, room: list[int]
     ) -> dict[int, int]:
         loader = cores[self.next_chunk % len(cores)]
-        read = self._read(layer, loader, size_bytes, room)
-        work = (size_bytes, len(cores) - 1, 0, 0)
-        send = self.columns.add(TaskKind.SEND, loader, layer, work, [read])
-        return {core: read if core == loader else send for core in cores}
+        """One core reads for all. The bytes go to them on their way from DDR: sent after they have
+        been read, they would stand in the way of what the cores exchange."""
+        work = (size_bytes, 0, len(cores) - 1, 0)
+        read = self.columns.add(TaskKind.READ, loader, layer, work, room)
+        return dict.fromkeys(cores, read)
 
     def _read(
         self, layer: int, core: int, size_bytes: int, after: list[int], activations: int = 0

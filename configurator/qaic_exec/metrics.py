@@ -67,7 +67,7 @@ def size_histogram(program: Program) -> tuple[SizeClass, ...]:
 def core_traffic(program: Program) -> tuple[CoreTraffic, ...]:
     """One entry a core."""
     tasks, cores = program.tasks, program.options.num_cores
-    reads, sends = tasks.kind == TaskKind.READ, tasks.kind == TaskKind.SEND
+    reads, sends = tasks.kind == TaskKind.READ, tasks.receivers > 0
 
     def total(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
         sums = np.zeros(cores, np.int64)
@@ -75,7 +75,7 @@ def core_traffic(program: Program) -> tuple[CoreTraffic, ...]:
         return sums
 
     sent = total(sends)
-    to_all = bool(np.all(tasks.w1[sends] == cores - 1))
+    to_all = bool(np.all(tasks.receivers[sends] == cores - 1))
     columns = (total(reads), total(reads & (tasks.w1 == 0)), total(tasks.kind == TaskKind.WRITE))
     return tuple(
         CoreTraffic(
@@ -92,8 +92,7 @@ def core_traffic(program: Program) -> tuple[CoreTraffic, ...]:
 def received_bytes(program: Program) -> int:
     """Bytes that all cores together receive from others: a multicast counts at each receiver."""
     tasks = program.tasks
-    sends = tasks.kind == TaskKind.SEND
-    return int(np.sum(tasks.w0[sends] * tasks.w1[sends]))
+    return int(np.sum(tasks.w0 * tasks.receivers))
 
 
 def mac_count(program: Program) -> int:

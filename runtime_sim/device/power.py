@@ -44,7 +44,7 @@ def energy_of(program: Program, timing: TimingParams) -> Energy:
     ddr = size[(kind == TaskKind.READ) | (kind == TaskKind.WRITE)].sum()
     rest_fj = (
         ddr * timing.ddr_fj_per_byte
-        + size[kind == TaskKind.SEND].sum() * timing.noc_fj_per_byte
+        + size[tasks.receivers > 0].sum() * timing.noc_fj_per_byte
         + (program.input_bytes + program.output_bytes) * timing.pcie_fj_per_byte
     )
     return Energy(float(nsp_fj) * _FEMTO, float(rest_fj) * _FEMTO)

@@ -232,7 +232,10 @@ def _costs(tasks: Tasks, timing: TimingParams) -> tuple[I64, I64, I64, I64, I64]
     send = kind == TaskKind.SEND
     cycles[moves | send] = timing.dma_issue_cycles
     server[moves], server[send] = DDR, NOC
+    # DDR is slower than the network, for one core and for all: what goes to several cores on its
+    # way from there is only later by the network's latency.
     tail[moves] = timing.ddr_latency_ns * PS_PER_NS
+    tail[moves & (tasks.receivers > 0)] += timing.noc_latency_ns * PS_PER_NS
     tail[send] = timing.noc_latency_ns * PS_PER_NS
     return cycles, fixed_ps, server, np.where(moves | send, tasks.w0, 0), tail
 

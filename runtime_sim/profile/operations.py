@@ -52,7 +52,8 @@ class Work:
     """What each task counts for, [task].
 
     `engine` is an `Engine`. `macs` are those that HMX does. `made_bytes` is what a computing task
-    leaves in VTCM; a transfer counts in one of the last three, a multicast once.
+    leaves in VTCM. A transfer counts in one of the last three, but a read for several cores counts
+    as sent as well; a multicast counts once.
     """
 
     engine: I64
@@ -65,7 +66,8 @@ class Work:
     @property
     def result_bytes(self) -> I64:
         """What each task makes or moves."""
-        return self.made_bytes + self.read_bytes + self.written_bytes + self.sent_bytes
+        moved = np.maximum(self.read_bytes, self.sent_bytes) + self.written_bytes
+        return self.made_bytes + moved
 
 
 def work_of(program: Program) -> Work:
@@ -80,7 +82,7 @@ def work_of(program: Program) -> Work:
         made_bytes=np.where(products, tasks.w0 * tasks.w2 * _FP16_BYTES, stored),
         read_bytes=_sizes(program, TaskKind.READ),
         written_bytes=_sizes(program, TaskKind.WRITE),
-        sent_bytes=_sizes(program, TaskKind.SEND),
+        sent_bytes=np.where(tasks.receivers > 0, tasks.w0, 0),
     )
 
 

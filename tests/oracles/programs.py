@@ -99,7 +99,7 @@ _WORK = {
     TaskKind.VECTOR: st.tuples(
         st.integers(0, 20_000), st.integers(0, len(VectorOp) - 1), st.just(2), st.just(0)
     ),
-    TaskKind.READ: st.tuples(st.integers(0, 300_000)),
+    TaskKind.READ: st.tuples(st.integers(0, 300_000), st.integers(0, 1), st.integers(0, 3)),
     TaskKind.WRITE: st.tuples(st.integers(0, 300_000)),
     TaskKind.SEND: st.tuples(st.integers(0, 300_000), st.integers(1, 3)),
     TaskKind.BARRIER: st.tuples(st.integers(1, 4)),

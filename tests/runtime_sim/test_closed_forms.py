@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from compiler.program import Program, VectorOp
+from compiler.program import Program, TaskKind, VectorOp
 from compiler.target import Sku, device
 from runtime_sim.options import RunOptions
 from runtime_sim.simulator import Recording, SimulatorBackend
@@ -125,6 +125,15 @@ def test_a_read_pays_issue_bytes_and_latency() -> None:
     builder.read(25_000)
     timing = replace(PLAIN, dma_issue_cycles=13, ddr_latency_ns=400)
     expected = (13 + 1000 + 400) * NS
+    assert execution_ps(builder.build(), timing=timing) == pytest.approx(expected, rel=RATE_ERROR)
+
+
+def test_a_read_for_several_cores_is_later_by_the_network_and_sends_pass_it() -> None:
+    builder = ProgramBuilder(num_cores=2)
+    builder.add(TaskKind.READ, (25_000, 0, 1), core=0)
+    builder.send(100_000, 1, core=0)
+    timing = replace(PLAIN, ddr_latency_ns=400, noc_latency_ns=90)
+    expected = (1000 + 400 + 90) * NS  # the send takes 1000 + 90 meanwhile
     assert execution_ps(builder.build(), timing=timing) == pytest.approx(expected, rel=RATE_ERROR)
 
 
