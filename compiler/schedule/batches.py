@@ -3,20 +3,23 @@
 The first layers of an image network make tensors that a whole batch's worth of does not fit VTCM.
 Instead of moving them to DDR and back, the steps up to some point run for a few samples at a time;
 from there on the whole batch goes together, so that the many weights of the later layers are read
-once. The price is reading the early layers' weights once for each part of the batch.
+once. The price is reading the early layers' weights once for each part of the batch. Since
+activations shrink and weights grow from layer to layer, the first steps of a part may be worked
+through in parts of it in turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate, combinations
 
 from compiler.schedule.limits import Limits
 from compiler.schedule.names import is_part, part_name
 from compiler.schedule.partition import Cluster
 from compiler.schedule.plan import SMALL_CONSTANT_BYTES, Group, plan_groups
 from compiler.schedule.reads import Reads
-from compiler.schedule.residency import Residency, dram_bytes, plan_residency
+from compiler.schedule.residency import Residency, bytes_by_step, dram_bytes, plan_residency
 from compiler.schedule.steps import (
     MatrixWork,
     Operand,
@@ -94,13 +97,40 @@ def _in_parts(
             break
     best = min(found, key=lambda plan: _traffic(plan, cluster))
     end = ends[found.index(best)]
+    by_size = {sizes[0]: best}
     for samples in sizes[1:]:
         rereads = _rereads_more(steps[:end], samples, best, cluster)
         if _chain_fits(best, depth_first) and (rereads or not best[1].spills):
             break
-        found.append(planned(split_batch(steps, end, samples)))
-        best = min(best, found[-1], key=lambda plan: _traffic(plan, cluster))
+        by_size[samples] = planned(split_batch(steps, end, samples))
+        best = min(best, by_size[samples], key=lambda plan: _traffic(plan, cluster))
+    found += by_size.values()
+    if best[1].spills or not best[1].weights_resident:
+        found += [planned(cut) for cut in _parts_of_parts(steps, end, by_size, cluster)]
     return found
+
+
+def _parts_of_parts(
+    steps: tuple[Step, ...], end: int, by_size: dict[int, Planned], cluster: Cluster
+) -> Iterator[tuple[Step, ...]]:
+    """The cut that promises the least traffic, where it promises less than every single size.
+
+    Promised is what the steps before it move in small parts, and those behind it in large ones.
+    """
+    names = [step.name for step in steps[:end]]
+    moved = {}
+    for samples, plan in by_size.items():
+        of_step = bytes_by_step(*plan, cluster)
+        moved[samples] = list(accumulate((of_step[name] for name in names), initial=0))
+    promised = [
+        (moved[small][cut] + moved[large][end] - moved[large][cut], -small, large, cut)
+        for large, small in combinations(sorted(moved, reverse=True), 2)
+        for cut in range(1, end)
+    ]
+    least = min(promised, default=None)
+    if least is not None and least[0] < min(sums[end] for sums in moved.values()):
+        _, small, large, cut = least
+        yield split_twice(steps, end, large, cut, -small)
 
 
 def _rereads_more(early: tuple[Step, ...], samples: int, best: Planned, cluster: Cluster) -> bool:
@@ -183,6 +213,23 @@ def split_batch(steps: tuple[Step, ...], end: int, samples: int) -> tuple[Step, 
     ]
     made = {step.output.name for step in steps[:end]}
     return (*parts, *(_joined(step, made, starts) for step in steps[end:]))
+
+
+def split_twice(
+    steps: tuple[Step, ...], end: int, samples: int, inner_end: int, inner_samples: int
+) -> tuple[Step, ...]:
+    """As `split_batch`, and in each part the first `inner_end` steps for `inner_samples`."""
+    outer = split_batch(steps, end, samples)
+    parts = range(0, steps[0].samples, samples)
+    cut: list[Step] = []
+    rest = outer[len(parts) * end :]
+    for number in range(len(parts)):
+        part = outer[number * end : (number + 1) * end]
+        cut += split_batch(part, inner_end, inner_samples)
+        made = {step.output.name for step in part[:inner_end]}
+        starts = range(0, part[0].samples, inner_samples)
+        rest = tuple(_joined(step, made, starts) for step in rest)
+    return (*cut, *rest)
 
 
 def _part(step: Step, samples: int, start: int) -> Step:

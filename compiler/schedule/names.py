@@ -13,8 +13,8 @@ def part_name(name: str, first_sample: int) -> str:
 
 
 def whole_name(name: str) -> str:
-    """The name of the tensor that this is a part of, or its own."""
-    return name.rpartition(PART_MARK)[0] or name
+    """The name of the tensor that this is a part of, or of a part of a part, or its own."""
+    return name.partition(PART_MARK)[0]
 
 
 def is_part(name: str) -> bool:

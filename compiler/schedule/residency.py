@@ -11,7 +11,7 @@ needs the room, which then waits for that last reader. So most groups wait for n
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -97,21 +97,22 @@ def plan_residency(groups: tuple[Group, ...], limits: Limits) -> Residency:
 
 def dram_bytes(groups: tuple[Group, ...], residency: Residency, cluster: Cluster) -> int:
     """Bytes that an inference of one instance moves to and from DDR for want of VTCM."""
-    share = core_shares(groups)
-    moved = sum(
-        share[name]
-        for memory in residency.groups
-        for name in (*memory.reload, *memory.stream_in, *memory.write_back)
-    )
-    if residency.weights_resident:
-        return moved * cluster.num_cores
-    weights = sum(
-        member.step.weight_bytes * (1 if cluster.multicast_weights else member.split.rows)
-        for group in groups
-        for member in group.members
-        if member.streams_weights
-    )
-    return moved * cluster.num_cores + weights
+    return sum(bytes_by_step(groups, residency, cluster).values())
+
+
+def bytes_by_step(
+    groups: tuple[Group, ...], residency: Residency, cluster: Cluster
+) -> Counter[str]:
+    """The same for each step; what its group moves counts for the first step of the group."""
+    share, found = core_shares(groups), Counter[str]()
+    for group, memory in zip(groups, residency.groups, strict=True):
+        names = (*memory.reload, *memory.stream_in, *memory.write_back)
+        moved = sum(share[name] for name in names) * cluster.num_cores
+        found[group.members[0].step.name] += moved
+        for member in group.streaming if not residency.weights_resident else ():
+            copies = 1 if cluster.multicast_weights else member.split.rows
+            found[member.step.name] += member.step.weight_bytes * copies
+    return found
 
 
 def with_streaming(groups: tuple[Group, ...], residency: Residency) -> tuple[Group, ...]:

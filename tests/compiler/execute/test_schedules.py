@@ -21,7 +21,7 @@ from compiler.schedule.schedule import compile_graph
 from compiler.target import Sku, device
 from tests.conformance.blocks import BLOCKS
 from tests.conformance.random_graphs import graphs
-from tests.oracles.graphs import attention, small_cnn
+from tests.oracles.graphs import attention, funnel, small_cnn
 
 STD = device(Sku.STD)
 
@@ -163,6 +163,10 @@ def test_every_schedule_of_a_real_block_gives_its_values(
 @given(graph=graphs(), data=st.data())
 def test_every_schedule_of_any_graph_gives_its_values(graph: Graph, data: st.DataObject) -> None:
     check(graph, data.draw(knobs(graph.batch_size)), seed=2)
+
+
+def test_parts_of_parts_of_the_batch_give_its_values() -> None:
+    check(with_random_weights(funnel(8)), CompileOptions(num_cores=1, batch_size=8), seed=1)
 
 
 def test_a_program_that_lacks_a_dependency_is_found_out() -> None:
