@@ -6,6 +6,7 @@ what it holds already. What several cores need of the same sender goes to them i
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from compiler.schedule.extent import Region, around, overlap
@@ -17,14 +18,18 @@ from compiler.schedule.steps import Operand, Step, Tensor
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What each core sends, to how many others at once, and the most that one receives."""
+    """What each core sends, to how many others at once, and the most that one receives.
 
-    sent_bytes: int
+    `sent_bytes` has an entry a core, 0 where it has nothing that another one needs; it is empty
+    where nothing is exchanged.
+    """
+
+    sent_bytes: tuple[int, ...]
     receivers: int
     received_bytes: int
 
 
-NO_EXCHANGE = Exchange(0, 0, 0)
+NO_EXCHANGE = Exchange((), 0, 0)
 
 
 def exchange_for(
@@ -64,12 +69,12 @@ def _counted(
     received = [
         (wanted.area - overlap(wanted, own[core])) * share for core, wanted, share in missing
     ]
-    sent = [_sent(core, region, missing) for core, region in enumerate(own) if region.area]
+    sent = [_sent(core, region, missing) for core, region in enumerate(own)]
     distinct = sum(sent)
     receivers = round(sum(received) / distinct) if distinct else 1
     cell_bytes = tensor.size_bytes / max(1, tensor.region.area)
     return Exchange(
-        max(1, round(max(sent) * cell_bytes)),
+        tuple(math.ceil(cells * cell_bytes) for cells in sent),
         max(1, receivers),
         round(max(received) * cell_bytes),
     )
@@ -77,9 +82,11 @@ def _counted(
 
 def _sent(sender: int, own: Region, missing: list[tuple[int, Region, float]]) -> float:
     """Cells that a core sends, each of them once to all that need it."""
+    if not own.area:
+        return 0.0
     parts, cells = [], 0.0
     for core, wanted, share in missing:
         if core != sender and overlap(wanted, own):
             parts.append(wanted.meet(own))
             cells += overlap(wanted, own) * share
-    return min(float(around(parts).area), cells)
+    return min(float(around(parts).area), cells) if parts else 0.0

@@ -179,7 +179,7 @@ class _Emitter:
         self.columns = _Columns()
         self.made: dict[str, _Made] = {}
         self.written: dict[str, dict[int, int]] = {}
-        self.gathered: dict[tuple[str, int, int], int] = {}
+        self.gathered: dict[tuple[str, tuple[int, ...], int], int] = {}
         self.share = core_shares(groups)
         self.kept = tuple(
             kept_whole(group, memory.free_bytes)
@@ -315,19 +315,23 @@ class _Emitter:
             )
             for number, member in enumerate(group.members)
             for operand, exchange in zip(member.step.operands, member.exchanges, strict=True)
-            if exchange.sent_bytes and operand.tensor not in memory.stream_in
+            if any(exchange.sent_bytes) and operand.tensor not in memory.stream_in
         }
 
-    def _exchange(self, layer: int, tensor: str, sent_bytes: int, receivers: int) -> int:
-        """Every core sends its part, then all meet; done once for equal needs."""
+    def _exchange(
+        self, layer: int, tensor: str, sent_bytes: tuple[int, ...], receivers: int
+    ) -> int:
+        """Each core sends what others need of its part, then all meet; once for equal needs."""
         key = (tensor, sent_bytes, receivers)
         if key in self.gathered:
             return self.gathered[key]
         made = self.made[tensor]
-        work = (sent_bytes, receivers, 0, 0)
         sends = [
-            self.columns.add(TaskKind.SEND, core, layer, work, [made.last(core)])
-            for core in made.tiles
+            self.columns.add(
+                TaskKind.SEND, core, layer, (size, receivers, 0, 0), [made.last(core)]
+            )
+            for core, size in enumerate(sent_bytes)
+            if size
         ]
         meet = (self.num_cores, 0, 0, 0)
         self.gathered[key] = self.columns.add(TaskKind.BARRIER, 0, layer, meet, sends)

@@ -84,7 +84,7 @@ class PlannedStep:
     @cached_property
     def exchanges_nothing(self) -> bool:
         """Whether each core has what it needs already."""
-        return not any(e.sent_bytes or e.received_bytes for e in self.exchanges)
+        return not any(any(e.sent_bytes) or e.received_bytes for e in self.exchanges)
 
     def received_bytes(self, tensor: str) -> int:
         """Bytes of one operand that a core receives from others."""
@@ -299,7 +299,7 @@ def _group_end(
 def _may_join(plan: PlannedStep, before: Sequence[PlannedStep]) -> bool:
     if plan.step.kind is not StepKind.VECTOR or plan.split != before[0].split:
         return False
-    if any(exchange.sent_bytes for exchange in plan.exchanges) or plan.step.table_bytes:
+    if any(any(exchange.sent_bytes) for exchange in plan.exchanges) or plan.step.table_bytes:
         return False
     made = {member.step.output.name for member in before}
     return any(operand.tensor in made for operand in plan.step.operands)

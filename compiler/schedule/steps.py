@@ -166,6 +166,15 @@ class _Layout(Enum):
     FLAT = "flat"
 
 
+def _channel_axis(shape: tuple[int, ...]) -> int:
+    """The second of four dims or more, else the last; so too where there is but one line.
+
+    What an image network pools to a point keeps its channels: it has nothing behind them.
+    """
+    lines = len(shape) >= 4 and (shape[2] > 1 or prod(shape[2:]) == 1)
+    return 1 if lines else max(len(shape) - 1, 0)
+
+
 class _Builder:
     """Walks a graph once; keeps storage names, layouts and the steps so far."""
 
@@ -211,9 +220,7 @@ class _Builder:
         self.storage[target] = self.storage[source]
 
     def _tensor(self, name: str, type_: TensorType, axis: int | None = None) -> Tensor:
-        """The tensor of a value; its channels are the second of four dims or more, else last."""
-        rank = len(type_.shape)
-        found = axis if axis is not None else (1 if rank >= 4 else max(rank - 1, 0))
+        found = _channel_axis(type_.shape) if axis is None else axis
         return tensor_of(name, stored_bytes(type_), Extent(type_.shape, found))
 
     def _axis(self, node: Node, operands: list[Operand], rank: int) -> int | None:
