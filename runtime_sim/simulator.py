@@ -33,7 +33,7 @@ from runtime_sim.host.queue import host_parameters
 from runtime_sim.measurement import Busy, Measurement, Source, summarize
 from runtime_sim.options import RunOptions, violations
 from runtime_sim.steady import Surroundings, settle
-from runtime_sim.timing import PUBLISHED, TimingParams
+from runtime_sim.timing import CALIBRATED, TimingParams
 from runtime_sim.version import simulator_version
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class SimulatorBackend:
     """Runs programs of one device; keeps what runs of the same program share."""
 
     def __init__(
-        self, device: DeviceSpec, timing: TimingParams = PUBLISHED, *, merge_runs: bool = True
+        self, device: DeviceSpec, timing: TimingParams = CALIBRATED, *, merge_runs: bool = True
     ) -> None:
         self._device = device
         self._merge_runs = merge_runs

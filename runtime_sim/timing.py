@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 from compiler.program import VectorOp
 
@@ -179,3 +181,24 @@ PUBLISHED = TimingParams(
     pcie_fj_per_byte=40_000,
 )
 """Values from public sources alone; nothing is fitted."""
+
+
+CALIBRATED_FILE = Path(__file__).parent / "calibrated.json"
+"""What `python -m studies.calibration` wrote: the timing, and the record of its fit."""
+
+
+def as_document(timing: TimingParams) -> dict[str, object]:
+    """The form in which a timing is stored: vector classes by name."""
+    classes = {op.name: timing.vector_millicycles[op] for op in VectorOp}
+    return asdict(timing) | {"vector_millicycles": classes}
+
+
+def from_document(document: dict[str, Any]) -> TimingParams:
+    """The timing that `as_document` stored."""
+    classes = document["vector_millicycles"]
+    millicycles = tuple(int(classes[op.name]) for op in VectorOp)
+    return TimingParams(**(document | {"vector_millicycles": millicycles}))
+
+
+CALIBRATED = from_document(json.loads(CALIBRATED_FILE.read_text("utf-8"))["timing"])
+"""`PUBLISHED` fitted to measured configurations of real cards; what the simulator runs with."""

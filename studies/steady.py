@@ -32,7 +32,7 @@ from compiler.target import Sku, device
 from runtime_sim.errors import DeviceError
 from runtime_sim.options import RunOptions
 from runtime_sim.simulator import Recording, SimulatorBackend
-from runtime_sim.timing import PUBLISHED
+from runtime_sim.timing import CALIBRATED
 from studies.simulated import MODELS
 
 STD = device(Sku.STD)
@@ -122,7 +122,7 @@ def compared(model: str, program: Program, options: RunOptions) -> Row:
 
 def joint(program: Program, options: RunOptions, apart_ns: int) -> Recording:
     """All instances at once, their first calls `apart_ns` from each other."""
-    timing = replace(PUBLISHED, host_enqueue_ns=apart_ns)
+    timing = replace(CALIBRATED, host_enqueue_ns=apart_ns)
     return SimulatorBackend(STD, timing).record(program, options)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from compiler.schedule.cost import matrix_cycles, transfer_cycles
+from compiler.schedule.cost import matrix_cycles, read_cycles, send_cycles
 from compiler.schedule.steps import BLOCK, MatrixWork, Step, Tensor
 
 GATHER_BYTES = 2 << 20
@@ -147,12 +147,12 @@ def _split_cycles(work: MatrixWork, weight_bytes: int, split: Split, cluster: Cl
     rows, outputs = split.largest(work.rows), -(-work.outputs // split.channels)
     compute = matrix_cycles(rows, work.inputs, outputs, work.repeats)
     copies = 1 if cluster.multicast_weights else split.rows
-    weights = transfer_cycles(ddr_bytes=weight_bytes * copies)
+    weights = read_cycles(weight_bytes * copies, split.cores)
     return max(compute, weights) + SEEN_SHARE * min(compute, weights) + _meeting(work, split)
 
 
 def _meeting(work: MatrixWork, split: Split) -> float:
     if split.channels > 1:
-        return MEETING_CYCLES + transfer_cycles(noc_bytes=work.rows * work.outputs * 2)
+        return MEETING_CYCLES + send_cycles(work.rows * work.outputs * 2)
     borders = work.repeats > 1 and split.rows > 1 and not split.samples
     return MEETING_CYCLES if borders else 0.0

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from runtime_sim.host.moments import Moment
 from runtime_sim.simulator import Recording
-from runtime_sim.timing import PUBLISHED
+from runtime_sim.timing import CALIBRATED
 
 I64 = NDArray[np.int64]
 
@@ -90,7 +90,7 @@ def _device(at: I64, window: slice) -> DeviceStages:
     before = slice(window.start - 1, window.stop - 1)
     arrived, begun = at[Moment.ARRIVED, window], at[Moment.BEGUN, window]
     ended, free = at[Moment.ENDED, window], at[Moment.ENDED, before]
-    output_wait = begun - PUBLISHED.launch_ns - np.maximum(arrived, free)
+    output_wait = begun - CALIBRATED.launch_ns - np.maximum(arrived, free)
     output_wait = np.where(free <= begun, np.maximum(output_wait, 0), 0)
     return DeviceStages(
         execution=ended - begun,

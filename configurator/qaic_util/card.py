@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from compiler.target import MIB, DeviceSpec, Sku
 from runtime_sim.device.power import Energy, cap_w, power_w
-from runtime_sim.timing import PUBLISHED
+from runtime_sim.timing import CALIBRATED
 
 _VIRTUAL_CHANNELS, _MULTICAST_IDS, _SEMAPHORES = 16, 3072, 32
 """krai/ck-qaic, listings of qaic-util."""
@@ -62,12 +62,12 @@ class Card:
     @property
     def idle_w(self) -> float:
         """The simulator's power of a card that runs nothing, in watts."""
-        return power_w(Energy(0.0, 0.0), 0.0, PUBLISHED.nsp_clock_hz, PUBLISHED)
+        return power_w(Energy(0.0, 0.0), 0.0, CALIBRATED.nsp_clock_hz, CALIBRATED)
 
     @property
     def cap_w(self) -> float:
         """What the card may draw in the long run, in watts."""
-        return cap_w(self.spec, PUBLISHED)
+        return cap_w(self.spec, CALIBRATED)
 
     @property
     def idle_c(self) -> int:
@@ -77,7 +77,7 @@ class Card:
     @property
     def nsp_mhz(self) -> int:
         """The NSP clock that the power cap leaves an idle card: its ceiling."""
-        return round(PUBLISHED.nsp_clock_hz / _HERTZ_PER_MHZ)
+        return round(CALIBRATED.nsp_clock_hz / _HERTZ_PER_MHZ)
 
     @property
     def ddr_mib(self) -> int:

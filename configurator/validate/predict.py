@@ -76,10 +76,10 @@ def predict(row: MeasuredRow, models: Path, compiler: OnnxCompiler) -> Predictio
         measured = SimulatorBackend(spec).run(program, row.run)
     except (CompileError, DeviceError) as error:
         return Prediction(row, None, None, str(error))
-    return Prediction(row, measured.inferences_per_s, _latency_ms(row, measured))
+    return Prediction(row, measured.inferences_per_s, latency_ms(row, measured))
 
 
-def _latency_ms(row: MeasuredRow, measured: Measurement) -> float | None:
+def latency_ms(row: MeasuredRow, measured: Measurement) -> float | None:
     """The latency that the row's statistic names."""
     if row.measured_ms is None:
         return None

@@ -25,7 +25,7 @@ from runtime_sim.profile.passes import Pass, StageRun, passes_of, stage_of_tasks
 from runtime_sim.profile.path import PARTS, Part
 from runtime_sim.profile.stages import PART_OF, Stage, borders_of
 from runtime_sim.simulator import Recording, SimulatorBackend
-from runtime_sim.timing import PUBLISHED, TimingParams
+from runtime_sim.timing import CALIBRATED, TimingParams
 
 I64 = NDArray[np.int64]
 
@@ -107,7 +107,7 @@ class Profile:
 
 
 def profile(
-    program: Program, device: DeviceSpec, options: RunOptions, timing: TimingParams = PUBLISHED
+    program: Program, device: DeviceSpec, options: RunOptions, timing: TimingParams = CALIBRATED
 ) -> Profile:
     """Run `options.instances` of `program` and say where the time went; raises as `run` does."""
     backend = SimulatorBackend(device, timing, merge_runs=False)

@@ -13,7 +13,7 @@ from compiler.target import Sku, device
 from runtime_sim.device.power import Energy, cap_w, clock_within, energy_of, power_w
 from runtime_sim.options import RunOptions
 from runtime_sim.simulator import SimulatorBackend
-from runtime_sim.timing import PUBLISHED
+from runtime_sim.timing import CALIBRATED
 from tests.oracles.programs import ProgramBuilder, programs
 from tests.runtime_sim.test_closed_forms import GB, PLAIN
 
@@ -46,7 +46,7 @@ def test_energy_rises_with_the_clock_as_published(clock_mhz: int, tops_per_w: fl
     points = {568: 12.4, 751: 9.98, 1385: 5.24}
     published = 1 / tops_per_w / (12.4 * 9.98 * 5.24) ** (-1 / 3)
     # The whole power is taken to rise like that of the NSPs.
-    timing, one = replace(PUBLISHED, static_mw=0), Energy(1.0, 0.0)
+    timing, one = replace(CALIBRATED, static_mw=0), Energy(1.0, 0.0)
     rise = {mhz: power_w(one, 1.0, mhz * 1e6, timing) for mhz in points}
     mean = (rise[568] * rise[751] * rise[1385]) ** (1 / 3)
     assert rise[clock_mhz] / mean == pytest.approx(published, rel=0.05)
@@ -61,12 +61,12 @@ def test_energy_rises_with_the_clock_as_published(clock_mhz: int, tops_per_w: fl
 def test_the_clock_within_the_cap_meets_it(
     nsp_j: float, rest_j: float, per_s: float, clock_mhz: int
 ) -> None:
-    energy, cap = Energy(nsp_j, rest_j), cap_w(STD, PUBLISHED)
-    clock = clock_within(cap, energy, per_s, clock_mhz * 1e6, PUBLISHED)
-    drawn = power_w(energy, per_s * clock / (clock_mhz * 1e6), clock, PUBLISHED)
-    if clock == PUBLISHED.nsp_clock_hz:
+    energy, cap = Energy(nsp_j, rest_j), cap_w(STD, CALIBRATED)
+    clock = clock_within(cap, energy, per_s, clock_mhz * 1e6, CALIBRATED)
+    drawn = power_w(energy, per_s * clock / (clock_mhz * 1e6), clock, CALIBRATED)
+    if clock == CALIBRATED.nsp_clock_hz:
         assert drawn <= cap * (1 + 1e-9)
-    elif clock > PUBLISHED.nsp_clock_hz / 10:
+    elif clock > CALIBRATED.nsp_clock_hz / 10:
         assert drawn == pytest.approx(cap)
     else:
         assert drawn >= cap * (1 - 1e-9)
@@ -78,7 +78,7 @@ def test_products_on_all_cores_run_at_the_cap_and_below_the_ceiling() -> None:
     for _ in range(50):
         builder.matmul(1024, 1024, 1024)
     timing = replace(
-        PUBLISHED, hmx_efficiency_permille=1000, hmx_task_cycles=0, power_cap_permille=1000
+        CALIBRATED, hmx_efficiency_permille=1000, hmx_task_cycles=0, power_cap_permille=1000
     )
     measured = SimulatorBackend(STD, timing).run(
         builder.build(), RunOptions(instances=14, set_size=4)
@@ -92,25 +92,25 @@ def test_a_memory_bound_program_runs_at_the_ceiling() -> None:
     for _ in range(50):
         builder.read(1_000_000)
     measured = SimulatorBackend(STD).run(builder.build(), RunOptions(instances=14))
-    assert measured.clock_hz == PUBLISHED.nsp_clock_hz
+    assert measured.clock_hz == CALIBRATED.nsp_clock_hz
     assert measured.power_w is not None
-    assert measured.power_w < cap_w(STD, PUBLISHED)
+    assert measured.power_w < cap_w(STD, CALIBRATED)
 
 
 def test_an_soc_of_four_has_its_own_rated_power() -> None:
     """A card of 150 W with four of them: 37.5 W each, capped like one of 75 W at 66."""
     ultra = device(Sku.ULTRA)
-    assert cap_w(ultra, PUBLISHED) == pytest.approx(37.5 * PUBLISHED.power_cap_permille / 1e3)
+    assert cap_w(ultra, CALIBRATED) == pytest.approx(37.5 * CALIBRATED.power_cap_permille / 1e3)
     builder = ProgramBuilder(sku=Sku.ULTRA)
     builder.read(1_000_000)
     measured = SimulatorBackend(ultra).run(builder.build(), RunOptions(instances=1))
-    assert measured.clock_hz == PUBLISHED.nsp_clock_hz
+    assert measured.clock_hz == CALIBRATED.nsp_clock_hz
 
 
 @given(program=programs(), instances=st.integers(1, 7), set_size=st.integers(1, 4))
 def test_no_run_exceeds_the_cap(program: Program, instances: int, set_size: int) -> None:
     assume(program.options.num_cores * instances <= STD.nsps)
-    timing = replace(PUBLISHED, hmx_fj_per_mac=100_000, hvx_fj_per_cycle=40_000_000)
+    timing = replace(CALIBRATED, hmx_fj_per_mac=100_000, hvx_fj_per_cycle=40_000_000)
     options = RunOptions(instances=instances, set_size=set_size)
     measured = SimulatorBackend(STD, timing).run(program, options)
     assert measured.power_w is not None

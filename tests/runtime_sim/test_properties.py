@@ -20,7 +20,7 @@ from runtime_sim.device import work
 from runtime_sim.errors import DoesNotFitError, RunOptionError
 from runtime_sim.options import RunOptions
 from runtime_sim.simulator import SimulatorBackend
-from runtime_sim.timing import PUBLISHED
+from runtime_sim.timing import CALIBRATED
 from tests.oracles.programs import ProgramBuilder, programs
 
 STD = device(Sku.STD)
@@ -38,7 +38,7 @@ def test_no_inference_is_faster_than_its_busiest_engine(
     program: Program, options: RunOptions
 ) -> None:
     run = SimulatorBackend(STD).record(program, options)
-    tasks = work.prepare_tasks(program, PUBLISHED)
+    tasks = work.prepare_tasks(program, CALIBRATED)
     own = np.where(tasks.task[:, 1] < 0, tasks.task[:, 0], 0)
     least = np.bincount(tasks.task[:, 4], weights=own).max()
     window = slice(run.warmup, run.warmup + options.inferences)
@@ -51,7 +51,7 @@ def test_no_server_moves_more_than_its_rate(program: Program, options: RunOption
     spans = (run.ended_at - run.begun_at)[:, run.warmup]
     kind, size = program.tasks.kind, program.tasks.w0
     ddr = int(size[(kind == TaskKind.READ) | (kind == TaskKind.WRITE)].sum())
-    assert np.all(spans * PUBLISHED.ddr_bytes_per_s >= ddr * 10**12 * (1 - 1e-9))
+    assert np.all(spans * CALIBRATED.ddr_bytes_per_s >= ddr * 10**12 * (1 - 1e-9))
 
 
 @given(program=programs(), options=RUNS)
@@ -100,7 +100,7 @@ def test_a_faster_ddr_never_slows_a_single_core(program: Program, options: RunOp
     alone = replace(options, instances=1)
     if program.options.num_cores > 1:
         return
-    fast = replace(PUBLISHED, ddr_bytes_per_s=2 * PUBLISHED.ddr_bytes_per_s)
+    fast = replace(CALIBRATED, ddr_bytes_per_s=2 * CALIBRATED.ddr_bytes_per_s)
     slow_run = SimulatorBackend(STD).run(program, alone)
     fast_run = SimulatorBackend(STD, fast).run(program, alone)
     assert fast_run.inferences_per_s >= slow_run.inferences_per_s * (1 - 1e-9)
@@ -204,7 +204,7 @@ def burst_reference(sizes: list[int], starts: list[int], total: float, cap: floa
 def test_fluid_sharing_agrees_with_bursts(sizes: list[int], cap_share: float) -> None:
     total = 100 * 10**9
     timing = replace(
-        PUBLISHED,
+        CALIBRATED,
         ddr_bytes_per_s=total,
         ddr_core_bytes_per_s=int(total * cap_share),
         ddr_latency_ns=0,

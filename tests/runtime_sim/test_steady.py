@@ -20,12 +20,12 @@ from runtime_sim.device.work import DDR, NOC, TOTAL, bytes_per_s, prepare_tasks,
 from runtime_sim.options import RunOptions
 from runtime_sim.simulator import SimulatorBackend
 from runtime_sim.steady import F64, Surroundings, settle
-from runtime_sim.timing import PUBLISHED
+from runtime_sim.timing import CALIBRATED
 from tests.oracles.programs import ProgramBuilder, programs
 from tests.runtime_sim.test_closed_forms import GB, PLAIN
 
 STD = device(Sku.STD)
-SERVERS = server_rows(STD, PUBLISHED)
+SERVERS = server_rows(STD, CALIBRATED)
 ALONE = st.builds(
     RunOptions,
     instances=st.just(1),
@@ -54,7 +54,7 @@ def test_one_instance_is_simulated_to_the_tick(program: Program, options: RunOpt
 
 @given(program=programs())
 def test_tasks_keep_their_order_and_their_dependencies(program: Program) -> None:
-    tasks = prepare_tasks(program, PUBLISHED, merge_runs=False)
+    tasks = prepare_tasks(program, CALIBRATED, merge_runs=False)
     run = execute(tasks, SERVERS, (0, 0))
     for first, end in tasks.queues[:2].T:
         row = tasks.lists[first:end]
@@ -91,7 +91,9 @@ def test_the_background_reproduces_itself(program: Program, options: RunOptions)
     others = options.instances - 1
     background = [round(float(mean) * others * 2**20) for mean in steady.flying]
     assert steady.execution is not None
-    again = execute(prepare_tasks(program, PUBLISHED), SERVERS, (background[DDR], background[NOC]))
+    again = execute(
+        prepare_tasks(program, CALIBRATED), SERVERS, (background[DDR], background[NOC])
+    )
     assert again.duration_ps == pytest.approx(steady.execution.duration_ps, rel=1e-3)
 
 

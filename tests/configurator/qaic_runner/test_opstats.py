@@ -14,7 +14,7 @@ from compiler.target import Sku, device
 from configurator.qaic_runner.opstats import operation_times, opstats_text
 from runtime_sim.options import RunOptions
 from runtime_sim.simulator import SimulatorBackend
-from runtime_sim.timing import PUBLISHED
+from runtime_sim.timing import CALIBRATED
 from tests.oracles.programs import ProgramBuilder
 
 STD = device(Sku.STD)
@@ -37,16 +37,19 @@ def rows_of(text: str) -> dict[tuple[str, str], list[float]]:
 
 
 def test_one_of_each_by_hand() -> None:
-    """64 rows, 32 inputs and 64 outputs are 4 blocks of 8 cycles at 69.9 %, 300 beside; 8000
-    elements at 40.3 a cycle, 300 beside; 235 cycles issue a read. The core comes to its operator
-    in 400 cycles."""
+    """64 rows, 32 inputs and 64 outputs are 4 blocks of 8 cycles at HMX's efficiency; 8000 adds
+    go at their class's rate. Each computing task has a cost besides, the first one of an operator
+    one more; a read is issued first."""
     builder = ProgramBuilder(input_bytes=100, output_bytes=100)
     read = builder.read(2_048)
     product = builder.matmul(64, 32, 64, after=(read,))
     builder.vector(8_000, VectorOp.ADD, after=(product,))
     rows = rows_of(text_of(builder.build()))
-    product_cycles = 400 + 300 + 4 * 8 / 0.699
-    vector_cycles = 300 + 8_000 / 40.3
+    timing = CALIBRATED
+    product_cycles = timing.hmx_operator_cycles + timing.hmx_task_cycles
+    product_cycles += 4 * 8 * 1000 / timing.hmx_efficiency_permille
+    vector_cycles = timing.vector_task_cycles
+    vector_cycles += 8 * timing.vector_millicycles[VectorOp.ADD]
     ucycles, share, pcycles, _, count, kb, *ratios = rows["c0", "matmul HMX TCM fp16"]
     assert pcycles == pytest.approx(product_cycles, abs=2)
     assert ucycles == pytest.approx(product_cycles * TIMER_MHZ / CLOCK_MHZ, abs=1)
@@ -57,8 +60,8 @@ def test_one_of_each_by_hand() -> None:
     (vector,) = [row for (_, detail), row in rows.items() if detail.startswith("add HVX TCM")]
     assert vector[2] == pytest.approx(vector_cycles, abs=3)
     reading = rows["c0", "read constants DMAIssue DDR"]
-    bytes_per_cycle = PUBLISHED.ddr_core_bytes_per_s / (CLOCK_MHZ * 1e6)
-    assert reading[2] == pytest.approx(235 + 2_048 / bytes_per_cycle, abs=3)
+    bytes_per_cycle = CALIBRATED.ddr_core_bytes_per_s / (CLOCK_MHZ * 1e6)
+    assert reading[2] == pytest.approx(timing.dma_issue_cycles + 2_048 / bytes_per_cycle, abs=3)
     assert reading[5] == 2
     whole = whole_cycles(text_of(builder.build()))
     assert share == pytest.approx(100 * product_cycles / whole, abs=0.05)

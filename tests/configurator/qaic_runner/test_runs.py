@@ -24,7 +24,7 @@ from configurator.qaic_exec.app import invoke as qaic_exec
 from configurator.qaic_runner.app import FAILED, OK, invoke
 from configurator.records import Candidate
 from runtime_sim.options import RunOptions
-from runtime_sim.timing import PUBLISHED
+from runtime_sim.timing import CALIBRATED
 from tests.compiler.frontend import files
 
 ROOT = Path(__file__).parents[3]
@@ -170,7 +170,7 @@ def test_at_set_size_1_the_gap_is_between_round_trips(
     )
     _, rows = table(tmp_path / "aic-profiling-program-0-latency.txt")
     cycle_us = 4 / throughput(out) * 1e6
-    assert cycle_us == pytest.approx(rows[:, -1].mean() + PUBLISHED.host_gap_ns / 1e3, rel=1e-4)
+    assert cycle_us == pytest.approx(rows[:, -1].mean() + CALIBRATED.host_gap_ns / 1e3, rel=1e-4)
 
 
 def test_the_device_tells_only_where_it_was_compiled_to(

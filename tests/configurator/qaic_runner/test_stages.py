@@ -11,7 +11,7 @@ from compiler.target import Sku, device
 from configurator.card_run import Amount, run_on_card
 from configurator.qaic_runner.stages import stages_of
 from runtime_sim.options import RunOptions
-from runtime_sim.timing import PUBLISHED
+from runtime_sim.timing import CALIBRATED
 from tests.oracles.programs import ProgramBuilder, programs
 
 STD = device(Sku.STD)
@@ -74,9 +74,9 @@ def test_output_waits_show_where_the_way_back_is_the_bottleneck() -> None:
         builder.build(), STD, RunOptions(instances=1, set_size=6), Amount()
     ).recording
     told = stages_of(recording).device
-    way_back_ns = 200e6 / PUBLISHED.pcie_out_bytes_per_s * 1e9
+    way_back_ns = 200e6 / CALIBRATED.pcie_out_bytes_per_s * 1e9
     assert np.all(told.output_wait > 0.5 * way_back_ns)
-    assert np.all(told.input_wait <= PUBLISHED.launch_ns)
+    assert np.all(told.input_wait <= CALIBRATED.launch_ns)
 
 
 def test_a_lone_inference_waits_for_its_input() -> None:
@@ -88,5 +88,5 @@ def test_a_lone_inference_waits_for_its_input() -> None:
     ).recording
     told = stages_of(recording).device
     assert np.all(told.output_wait == 0)
-    assert np.all(told.input_wait > PUBLISHED.host_gap_ns)
+    assert np.all(told.input_wait > CALIBRATED.host_gap_ns)
     assert np.all(stages_of(recording).queue_depth == 0)
