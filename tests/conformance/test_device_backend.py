@@ -42,7 +42,7 @@ def test_units(backend: DeviceBackend[Program]) -> None:
     assert run.inferences_per_s == run.inferences * run.batch_size / run.duration_s
     latency = run.latency
     assert 0 < latency.p50_s <= latency.p90_s <= latency.p95_s <= latency.p99_s
-    assert latency.mean_s <= latency.p99_s
+    assert latency.mean_s <= latency.p99_s * (1 + 1e-12)  # a sum of equal floats is rounded
     assert run.backend_version == backend.version
 
 
