@@ -28,7 +28,7 @@ def compiler() -> OnnxCompiler:
 
 @lru_cache(maxsize=len(Sku))
 def backend(sku: Sku) -> SimulatorBackend:
-    """The simulator of one card, with the published timing."""
+    """The simulator of one card, with the calibrated timing."""
     return SimulatorBackend(device(sku))
 
 
