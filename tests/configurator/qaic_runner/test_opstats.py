@@ -46,9 +46,9 @@ def test_one_of_each_by_hand() -> None:
     builder.vector(8_000, VectorOp.ADD, after=(product,))
     rows = rows_of(text_of(builder.build()))
     timing = CALIBRATED
-    product_cycles = timing.hmx_operator_cycles + timing.hmx_task_cycles
+    product_cycles = float(timing.hmx_operator_cycles + timing.hmx_task_cycles)
     product_cycles += 4 * 8 * 1000 / timing.hmx_efficiency_permille
-    vector_cycles = timing.vector_task_cycles
+    vector_cycles = float(timing.vector_task_cycles)
     vector_cycles += 8 * timing.vector_millicycles[VectorOp.ADD]
     ucycles, share, pcycles, _, count, kb, *ratios = rows["c0", "matmul HMX TCM fp16"]
     assert pcycles == pytest.approx(product_cycles, abs=2)
