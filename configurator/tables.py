@@ -18,6 +18,7 @@ from runtime_sim.measurement import Latency, Measurement, Source
 
 if TYPE_CHECKING:  # numpy stays out of the commands that show stored trials
     from compiler.program import Program
+    from configurator.trust import Trust
 
 LATENCY_FIELDS = ("mean", "p50", "p90", "p95", "p99")
 KNOBS = ("cores", "instances", "batch_size", "set_size", "ols", "mos", "multicast_weights")
@@ -118,7 +119,7 @@ def run_document(
     program: Program, instances: int, set_size: int, measured: Measurement
 ) -> dict[str, object]:
     """What `run --json` and `simulate --json` print."""
-    options = program.options
+    options, trust = program.options, _trust(program, set_size, measured)
     return {
         "model": program.model_name,
         "sku": program.sku.value,
@@ -138,6 +139,8 @@ def run_document(
         "nsp_clock_mhz": measured.clock_hz and measured.clock_hz / 1e6,
         "inferences": measured.inferences,
         "duration_s": measured.duration_s,
+        "interval_ips": trust and [trust.low_ips, trust.high_ips],
+        "not_calibrated": list(trust.far) if trust else [],
         "source": measured.source.value,
         "backend_version": measured.backend_version,
         "timing_id": measured.timing_id,
@@ -233,10 +236,29 @@ def run_text(program: Program, instances: int, set_size: int, measured: Measurem
             ],
             ["busy", "  ".join(f"{name} {share:.0%}" for name, share in shares.items())],
             *_power_lines(measured),
+            *_trust_lines(_trust(program, set_size, measured)),
             ["how", f"{MEASURED_BY[measured.source]}, {measured.inferences:,} batches"],
         ],
         left=(0, 1),
     )
+
+
+def _trust(program: Program, set_size: int, measured: Measurement) -> Trust | None:
+    """`None` for what was measured on a card."""
+    if measured.source is not Source.SIMULATOR:
+        return None
+    from configurator.trust import trust_in  # numpy
+
+    return trust_in(program, set_size, measured.inferences_per_s)
+
+
+def _trust_lines(trust: Trust | None) -> list[list[str]]:
+    if trust is None:
+        return []
+    text = f"{trust.low_ips:,.0f} to {trust.high_ips:,.0f} inferences/s in 80 %"
+    lines = [["on a card", f"{text} of calibrated cases"]]
+    far = "; ".join(trust.far)
+    return [*lines, ["not calibrated", f"{far}: it may be further off"]] if far else lines
 
 
 def _power_lines(measured: Measurement) -> list[list[str]]:

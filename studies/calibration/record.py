@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from compiler.program import Program, TaskKind, VectorOp
 from configurator.validate.statistics import errors_of
 from runtime_sim.timing import TimingParams, as_document
 from studies.calibration.fit import OPTIMISER, Fit
@@ -17,6 +20,9 @@ from studies.calibration.observations import Observation
 from studies.calibration.parameters import PARAMETERS, values_of
 
 _DIGITS = 4
+
+_COUNTS = 0.02
+"""assumed: of less than this share of the elements, a row says nothing about a class."""
 
 Document = dict[str, object]
 
@@ -41,9 +47,26 @@ def record(
             "loss": [round(loss, _DIGITS) for loss in fit.loss],
             "parameters": _parameters(fit),
         },
+        "calibrated_on": calibrated_on([one for fold in folds for one in fold.observations]),
         "cross_validation": accuracy(folds),
         "residuals": [row for fold in folds for row in _residuals(fold)],
     }
+
+
+def calibrated_on(observations: Sequence[Observation]) -> Document:
+    """What the rows cover: cards by their number of rows, and vector classes that count in one."""
+    counts = Counter(one.row.sku.value for one in observations)
+    shares = np.max([_vector_shares(one.program) for one in observations], axis=0)
+    classes = [op.name for op in VectorOp if shares[op] >= _COUNTS]
+    return {"rows_by_sku": dict(sorted(counts.items())), "vector_classes": classes}
+
+
+def _vector_shares(program: Program) -> NDArray[np.float64]:
+    """Each class's share of a program's vector elements."""
+    vector = program.tasks.kind == TaskKind.VECTOR
+    classes, elements = program.tasks.w1[vector], program.tasks.w0[vector]
+    found = np.bincount(classes, elements, len(VectorOp))
+    return np.asarray(found / max(1.0, found.sum()), dtype=np.float64)
 
 
 def _digest(paths: Sequence[Path]) -> str:
