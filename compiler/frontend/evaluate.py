@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import isfinite, prod
 
 import numpy as np
 from onnx import ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto
@@ -301,4 +301,6 @@ def result_elements(call: Call, operands: Operands) -> int:
 
 def _range_elements(operands: list[Array]) -> int:
     start, limit, delta = (float(item.reshape(-1)[0]) for item in operands)
-    return int(abs((limit - start) / delta)) + 1 if delta else 0
+    count = abs((limit - start) / delta) if delta else 0.0
+    # What is no number is told by the evaluation itself.
+    return int(count) + 1 if isfinite(count) else 0

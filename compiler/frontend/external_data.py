@@ -93,7 +93,14 @@ def _inside(folder: Path, location: str, tensor: str) -> Path:
     return path
 
 
+_MOST_DIGITS = 20
+"""Digits of the largest number of 64 bits."""
+
+
 def _natural(text: str, tensor: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise ModelFileError(f"tensor '{tensor}': external data offset or length is '{text}'")
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+        raise ModelFileError(
+            f"tensor '{tensor}': external data offset or length is '{text[:_MOST_DIGITS]}', which "
+            "is no number of bytes; export the model anew"
+        )
     return int(text)

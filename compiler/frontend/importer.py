@@ -9,13 +9,14 @@ from types import MappingProxyType
 from compiler.errors import ModelError, UnsupportedError
 from compiler.frontend.calls import Call
 from compiler.frontend.control_flow import expand, is_control_flow
+from compiler.frontend.groups import check_groups
 from compiler.frontend.model import OnnxModel, Prepared, batch_symbol_of, prepared
 from compiler.frontend.order import live
 from compiler.frontend.quantized import check_scales
 from compiler.frontend.rebatch import rebatched
 from compiler.frontend.shapes import check_known
 from compiler.frontend.symbols import Binding, bound_types
-from compiler.frontend.tensors import empty
+from compiler.frontend.tensors import dtype_of, empty
 from compiler.frontend.walk import Bound, Walk
 from compiler.ir.graph import Graph, Node, TensorType
 from compiler.ir.verify import verify
@@ -100,6 +101,7 @@ def _check_supported(call: Call, walk: Walk) -> None:
     if is_control_flow(call):
         expand(call, walk.small_value)
     check_known(call)
+    check_groups(call, walk.types)
     check_scales(call, walk.types)
     if call.op == "BitCast" and any(_bits_are_floats(call, walk)):
         raise UnsupportedError(
@@ -136,6 +138,7 @@ def _graph(model: OnnxModel, bound: Bound, batch_size: int) -> Graph:
         raise ModelError(
             f"{model.path}: every output is an input or a constant, so there is nothing to compile"
         )
+    _check_output_types(start, bound)
     used = dict.fromkeys(inputs)
     for call in bound.calls:
         used.update(dict.fromkeys(filter(None, (*call.inputs, *call.outputs))))
@@ -150,6 +153,16 @@ def _graph(model: OnnxModel, bound: Bound, batch_size: int) -> Graph:
         constants=MappingProxyType(constants),
         batch_size=batch_size,
     )
+
+
+def _check_output_types(start: Prepared, bound: Bound) -> None:
+    for name, elem_type in start.output_types.items():
+        stated, made = dtype_of(elem_type, f"output '{name}'"), bound.types[name].dtype
+        if stated is not made:
+            raise ModelError(
+                f"output '{name}' is declared as {stated.value}, its node makes {made.value}; "
+                "declare it so, or cast it"
+            )
 
 
 def _nodes(calls: tuple[Call, ...]) -> tuple[Node, ...]:

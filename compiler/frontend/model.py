@@ -11,6 +11,7 @@ from onnx import IR_VERSION, GraphProto, ModelProto, checker, defs, inliner
 
 from compiler.errors import ModelError, UnsupportedError
 from compiler.frontend.calls import Body, Call, Decoder, default_domain
+from compiler.frontend.inlining import check_inlined
 from compiler.frontend.model_file import ModelFile, read_model_file
 from compiler.frontend.order import is_sorted, ordered
 from compiler.frontend.shapes import through_elementwise
@@ -32,7 +33,8 @@ from compiler.ir.graph import Constant, TensorType
 class Prepared:
     """What is known before symbols are bound: constants, and the calls that wait for inputs.
 
-    `declared` are the shapes of results that the model states in full.
+    `declared` are the shapes of results that the model states in full, `output_types` the element
+    types (ONNX `data_type` numbers) that it states for its outputs.
     """
 
     inputs: tuple[DeclaredInput, ...]
@@ -41,6 +43,7 @@ class Prepared:
     types: Mapping[str, TensorType]
     constants: Mapping[str, Constant]
     declared: Mapping[str, tuple[int, ...]]
+    output_types: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,7 @@ def batch_symbol_of(model: OnnxModel, named: str | None = None) -> str | None:
 def _without_functions(file: ModelFile) -> ModelProto:
     if not file.proto.functions:
         return file.proto
+    check_inlined(file.proto)
     try:
         return inliner.inline_local_functions(file.proto)
     except (RuntimeError, checker.ValidationError) as error:
@@ -183,4 +187,10 @@ def _prepared(proto: ModelProto, body: Body) -> Prepared:
         MappingProxyType(walk.types),
         MappingProxyType(walk.constants),
         MappingProxyType(declared),
+        MappingProxyType(_output_types(proto)),
     )
+
+
+def _output_types(proto: ModelProto) -> dict[str, int]:
+    stated = {item.name: item.type.tensor_type.elem_type for item in proto.graph.output}
+    return {name: elem_type for name, elem_type in stated.items() if elem_type}

@@ -49,6 +49,9 @@ def read_model_file(path: Path) -> ModelFile:
 
 
 def _scan(path: Path) -> tuple[str, bytes, tuple[Payload, ...]]:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        # A pipe or a device may never end.
+        raise ModelFileError(f"{path}: is not a regular file; copy the model into one")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         if file.tell() == 0:

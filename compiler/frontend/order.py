@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from compiler.errors import ModelError
 from compiler.frontend.calls import Body, Call
+from compiler.frontend.shapes import least_outputs
 
 
 def ordered(body: Body, outer: frozenset[str] = frozenset()) -> Body:
@@ -115,5 +116,6 @@ def _trimmed(call: Call, needed: set[str]) -> Call:
     """
     if call.op == "Split" or call.bodies or len(call.outputs) < 2:
         return call
-    count = max(1, *(at for at, name in enumerate(call.outputs, 1) if name in needed))
+    least = least_outputs(call)
+    count = max(least, *(at for at, name in enumerate(call.outputs, 1) if name in needed))
     return replace(call, outputs=call.outputs[:count])

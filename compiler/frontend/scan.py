@@ -66,6 +66,10 @@ class _Scan:
         body = call.bodies.get("body")
         if body is None or not isinstance(count, int) or len(body.inputs) != len(call.inputs):
             raise ModelError(f"{call.label} has no body for its {len(call.inputs)} inputs")
+        if not 0 < count <= len(call.inputs):
+            raise ModelError(
+                f"{call.label} scans {count} of its {len(call.inputs)} inputs; export it anew"
+            )
         scanned = call.inputs[len(call.inputs) - count :]
         ranks = [len(types[name].shape) for name in scanned]
         axes = tuple(

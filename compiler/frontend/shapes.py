@@ -71,6 +71,12 @@ def check_arity(call: Call) -> None:
         )
 
 
+def least_outputs(call: Call) -> int:
+    """How many results the operator must name at least, used or not; 1 where it is not known."""
+    bounds = _arity(call.op, call.opset, call.domain)
+    return 1 if bounds is None else max(1, min(bounds[1].start, len(call.outputs)))
+
+
 def _bounds(counts: range) -> str:
     return f"{counts.start} to {counts.stop - 1}" if len(counts) > 1 else str(counts.start)
 

@@ -23,6 +23,9 @@ SMALL_ELEMENTS = 4096
 # it stops a file that declares absurd extents before anything is allocated.
 MAX_TENSOR_BYTES = 1 << 40
 
+_MOST_DIMS = 64
+"""What one numpy array may have (numpy 2.0 release notes)."""
+
 _DTYPES: dict[int, DType] = {
     TensorProto.FLOAT: DType.FLOAT32,
     TensorProto.FLOAT16: DType.FLOAT16,
@@ -179,6 +182,10 @@ def _declared_type(proto: TensorProto, where: str) -> TensorType:
     shape = tuple(proto.dims)
     if any(extent < 0 for extent in shape):
         raise ModelError(f"{where} declares a negative extent in {list(shape)}")
+    if len(shape) > _MOST_DIMS:
+        raise UnsupportedError(
+            f"{where} has {len(shape)} dims, supported are up to {_MOST_DIMS}; export it flatter"
+        )
     tensor_type = TensorType(dtype_of(proto.data_type, where), shape)
     check_size(tensor_type, where)
     return tensor_type

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from compiler.errors import ModelError, UnsupportedError
 from compiler.frontend import bind, load_model
 from compiler.ir.graph import Graph, value_of
-from tests.compiler.frontend.files import run, saved, written
+from tests.compiler.frontend.files import model_of, run, saved, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +73,14 @@ _EXPRESSIONS = (
 
 def _folded(folder: Path, expression: Expression) -> tuple[Path, Graph]:
     """The expression beside a node that must run, so that there is something to compile."""
-    path = written(
-        folder,
+    proto = model_of(
         f"g (float[n] x) => (float[n] y, float z) <{expression.constants}> "
         f"{{ y = Relu (x) z = {expression.call} }}",
         expression.opset,
     )
+    # The text form wants a type, which is the expression's to decide.
+    proto.graph.output[1].ClearField("type")
+    path = saved(folder, proto)
     return path, bind(load_model(path), batch_size=2)
 
 
