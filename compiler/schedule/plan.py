@@ -33,6 +33,10 @@ DEFAULT_OLS = 2
 """What an unset ols means here: the vendor's own searches end at 2 or 3 almost everywhere
 (tuning notebooks), and the smaller one costs fewer synchronisations."""
 
+MOST_MEMBERS = 64
+"""assumed: steps that share tiles. The longest group of thirty published networks has 7; each
+further step is held against all before it, which a chain of thousands would pay for."""
+
 SMALL_CONSTANT_BYTES = 16 << 10
 """assumed: constants of a step up to this size (biases, scales) stay in VTCM for good."""
 
@@ -284,7 +288,8 @@ def _group_end(
 ) -> tuple[int, bool]:
     """The first step that cannot run tile by tile with those from `start` on; by sample or not."""
     end, by_sample = start + 1, False
-    while end < len(planned) and _may_join(planned[end], planned[start:end]):
+    most = min(len(planned), start + MOST_MEMBERS)
+    while end < most and _may_join(planned[end], planned[start:end]):
         members = planned[start : end + 1]
         found = next(
             (by for by in (by_sample, True) if _in_tiles(members, tiling, reads, by)), None

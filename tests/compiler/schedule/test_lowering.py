@@ -11,6 +11,7 @@ from compiler.ir.graph import Graph
 from compiler.options import CompileOptions
 from compiler.program import Program, TaskKind, Tasks, VectorOp, verify
 from compiler.schedule.batches import split_batch
+from compiler.schedule.plan import MOST_MEMBERS
 from compiler.schedule.reads import Reads
 from compiler.schedule.schedule import compile_graph
 from compiler.schedule.steps import steps_of
@@ -114,6 +115,16 @@ def test_a_channel_split_divides_the_weights_of_a_core() -> None:
     assert bytes_of(split, TaskKind.READ) - split.input_bytes == weights
     assert len(of_kind(whole.tasks, TaskKind.BARRIER)) == 0
     assert len(of_kind(split.tasks, TaskKind.BARRIER)) > 0
+
+
+def test_steps_share_tiles_up_to_a_number_and_all_are_there() -> None:
+    builder = GraphBuilder("chain", 1)
+    x = builder.input("x", (1, 64))
+    for number in range(3 * MOST_MEMBERS):
+        x = builder.op(("Relu", "Sigmoid")[number % 2], (x,), (1, 64))
+    program = compiled(builder.build(x), num_cores=1)
+    operators = [layer.op for layer in program.layers if layer.op in ("Relu", "Sigmoid")]
+    assert operators == ["Relu", "Sigmoid"] * (3 * MOST_MEMBERS // 2)
 
 
 def test_small_weights_stay_resident_and_are_not_read() -> None:
