@@ -22,6 +22,10 @@ _COUNTS = 0.1
 """assumed: a class of vector work with less than this share of the elements decides nothing."""
 
 
+ONE_AT_A_TIME, OTHERWISE = "one sample at a time", "otherwise"
+"""Names of the two kinds of cases in the calibration's record."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trust:
     """Inferences a second between which a card lies in 80 % of such cases.
@@ -45,9 +49,13 @@ class _Calibration:
 def trust_in(program: Program, set_size: int, predicted_ips: float) -> Trust:
     """Of a simulated rate of `program`."""
     known = _calibration()
-    alone = program.options.batch_size == 1 and set_size == 1
-    low, high = known.lone if alone else known.otherwise
+    low, high = known.lone if one_at_a_time(program, set_size) else known.otherwise
     return Trust(low * predicted_ips, high * predicted_ips, tuple(_unlike(program, known)))
+
+
+def one_at_a_time(program: Program, set_size: int) -> bool:
+    """Whether an instance waits for its host after each sample: such rates scatter more."""
+    return program.options.batch_size == 1 and set_size == 1
 
 
 @lru_cache(maxsize=1)
@@ -55,7 +63,7 @@ def _calibration() -> _Calibration:
     document = json.loads(CALIBRATED_FILE.read_text("utf-8"))
     covered = document["calibrated_on"]
     ranges = document["cross_validation"]["measured_over_predicted"]
-    lone, otherwise = (ranges[name] for name in ("one sample at a time", "otherwise"))
+    lone, otherwise = (ranges[name] for name in (ONE_AT_A_TIME, OTHERWISE))
     skus = {sku for sku, rows in covered["rows_by_sku"].items() if rows >= _FEW_ROWS}
     return _Calibration(
         (lone["low"], lone["high"]),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from compiler.driver import OnnxCompiler
 from compiler.errors import CompileError
+from compiler.program import Program
 from compiler.target import device
 from configurator.validate.rows import MeasuredRow
 from runtime_sim.errors import DeviceError
@@ -68,15 +69,20 @@ def _predict_group(models: Path, rows: tuple[MeasuredRow, ...]) -> tuple[Predict
 
 def predict(row: MeasuredRow, models: Path, compiler: OnnxCompiler) -> Prediction:
     """One row; a refusal is a prediction without numbers."""
-    path, spec = models / f"{row.graph}.onnx", device(row.sku)
     try:
-        symbols = set(compiler.describe(path).symbols)
-        bound = tuple((name, extent) for name, extent in row.dims if name in symbols)
-        program = compiler.compile(path, replace(row.compile, symbols=bound), spec)
-        measured = SimulatorBackend(spec).run(program, row.run)
+        program = program_of(row, models, compiler)
+        measured = SimulatorBackend(device(row.sku)).run(program, row.run)
     except (CompileError, DeviceError) as error:
         return Prediction(row, None, None, str(error))
     return Prediction(row, measured.inferences_per_s, latency_ms(row, measured))
+
+
+def program_of(row: MeasuredRow, models: Path, compiler: OnnxCompiler) -> Program:
+    """What was measured, compiled; raises as the compiler does."""
+    path = models / f"{row.graph}.onnx"
+    symbols = set(compiler.describe(path).symbols)
+    bound = tuple((name, extent) for name, extent in row.dims if name in symbols)
+    return compiler.compile(path, replace(row.compile, symbols=bound), device(row.sku))
 
 
 def latency_ms(row: MeasuredRow, measured: Measurement) -> float | None:

@@ -109,12 +109,14 @@ def _by_remark(predictions: Sequence[Prediction]) -> list[tuple[str, list[str]]]
 
 
 def _row(name: str, errors: Errors) -> list[str]:
+    return [name, str(errors.n), str(errors.refused), *cells(errors)]
+
+
+def cells(errors: Errors) -> list[str]:
+    """Median, mean, bias, tau and rho as they are shown."""
     shares = (errors.median_ape, errors.mean_ape, errors.bias)
     ranks = (errors.kendall_tau, errors.spearman_rho)
     return [
-        name,
-        str(errors.n),
-        str(errors.refused),
         *("-" if share is None else f"{100 * share:.1f} %" for share in shares),
         *("-" if rank is None else f"{rank:.3f}" for rank in ranks),
     ]

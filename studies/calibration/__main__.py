@@ -8,17 +8,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+import tarfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
 from configurator.tables import grid
+from configurator.validate.report import cells
 from configurator.validate.rows import read_rows
-from configurator.validate.statistics import Errors as Statistics
 from configurator.validate.statistics import errors_of
 from runtime_sim.timing import CALIBRATED_FILE
 from studies.calibration import baseline
@@ -32,7 +35,7 @@ F64 = NDArray[np.float64]
 
 HERE = Path(__file__).parent
 ROWS = HERE.parent / "data" / "calibration.csv"
-MODELS = HERE / "models"
+GRAPHS = HERE / "graphs.tar.xz"
 
 _SHARED: dict[str, tuple[Observation, ...]] = {}
 """What forked processes simulate: programs are large, and pass to them with the fork alone."""
@@ -41,7 +44,12 @@ _SHARED: dict[str, tuple[Observation, ...]] = {}
 def main() -> int:
     """Run the study; exit 0."""
     asked = _parser().parse_args()
-    everything = compiled(read_rows(asked.data), asked.models)
+    with graphs(asked.models) as models:
+        return _run(asked, models)
+
+
+def _run(asked: argparse.Namespace, models: Path) -> int:
+    everything = compiled(read_rows(asked.data), models)
     rows = chosen(everything)
     _SHARED.update(chosen=rows, everything=everything)
     with get_context("fork").Pool(asked.jobs) as pool:
@@ -50,7 +58,7 @@ def main() -> int:
         without = pool.imap(partial(_without, jacobians=found.jacobians), families)
         tested = [_fold(everything, *pair) for pair in zip(families, without, strict=True)]
     timing = timing_of(values_of(found.logs))
-    document = record(timing, found, rows, tested, asked.data, asked.models)
+    document = record(timing, found, rows, tested, asked.data, models)
     print(_table(tested, _baseline(everything)))
     if asked.out is not None:
         asked.out.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
@@ -58,10 +66,21 @@ def main() -> int:
     return 0
 
 
+@contextmanager
+def graphs(models: Path | None) -> Iterator[Path]:
+    """The folder given, or one with the graphs that come with the study."""
+    if models is not None:
+        yield models
+        return
+    with TemporaryDirectory() as unpacked, tarfile.open(GRAPHS) as packed:
+        packed.extractall(unpacked, filter="data")
+        yield Path(unpacked)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="studies.calibration", description=__doc__)
     parser.add_argument("--data", type=Path, default=ROWS, help="measured rows (CSV)")
-    parser.add_argument("--models", type=Path, default=MODELS, help="folder of their graphs")
+    parser.add_argument("--models", type=Path, help="folder of their graphs")
     parser.add_argument("--jobs", type=int, default=2, help="processes that simulate")
     parser.add_argument(
         "--out", type=Path, nargs="?", const=CALIBRATED_FILE, help="write the timing file"
@@ -107,7 +126,7 @@ def _table(tested: Sequence[Fold], simple: dict[str, F64]) -> str:
     for note in (None, *notes):
         ours = errors_of(rate_pairs(tested, note))
         theirs = errors_of(_simple_pairs(tested, simple, note))
-        lines.append([note or "all", str(ours.n), *_shown(ours), *_shown(theirs)])
+        lines.append([note or "all", str(ours.n), *cells(ours)[:4], *cells(theirs)[:4]])
     return grid(lines, left=(0,))
 
 
@@ -120,12 +139,6 @@ def _simple_pairs(
         for one, rate in zip(fold.observations, simple[fold.family].tolist(), strict=True)
         if one.row.measured_ips is not None and note in (None, one.row.note)
     ]
-
-
-def _shown(errors: Statistics) -> list[str]:
-    shares = (errors.median_ape, errors.mean_ape, errors.bias)
-    tau = "-" if errors.kendall_tau is None else f"{errors.kendall_tau:.3f}"
-    return [*("-" if share is None else f"{100 * share:.1f} %" for share in shares), tau]
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ memory plan, no exchange, no clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from compiler.program import Layer, Program, TaskKind, VectorOp
 from compiler.target import device
 from runtime_sim.timing import PUBLISHED
+from studies.calibration.fit import descend, differences, moved_from
 from studies.calibration.observations import Observation, weights_of
 
 F64 = NDArray[np.float64]
@@ -31,7 +32,9 @@ START = np.array([0.73, 5960.0, 531.0, 670.0, 0.018 * 40.3, 0.6, 114e9, 73e-6, 1
 relative to the published classes; share of VTCM that weights may fill; DDR bytes a second; the
 host's gap in seconds; PCIe bytes a second. assumed: what others found for such a model."""
 
-_STEPS, _MOVE = 12, 0.02
+
+_SPREAD, _SIGMA = 0.7, 0.1
+"""assumed: of a parameter's logarithm before the fit, and of the errors that the model makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,22 +123,15 @@ def fitted(observations: Sequence[Observation], networks: Sequence[Network]) -> 
             )
             for at in known
         ]
-        return np.asarray(np.array(found) * weight / 0.1, dtype=np.float64)
+        return np.asarray(np.array(found) * weight / _SIGMA, dtype=np.float64)
 
-    return START * np.exp(_descend(errors, len(START)))
+    def derivatives(logs: F64, residuals: F64) -> F64:
+        return differences([errors(point) for point in moved_from(logs)], residuals)
+
+    logs, _ = descend(errors, derivatives, np.full(len(START), _SPREAD), lambda *_: None)
+    return START * np.exp(logs)
 
 
 def _measured(observation: Observation) -> float:
     assert observation.row.measured_ips is not None
     return observation.row.measured_ips
-
-
-def _descend(errors: Callable[[F64], F64], count: int) -> F64:
-    logs = np.zeros(count)
-    for _ in range(_STEPS):
-        start = errors(logs)
-        slope = np.stack([(errors(logs + _MOVE * e) - start) / _MOVE for e in np.eye(count)], 1)
-        robust = 1 / np.sqrt(1 + start**2)
-        normal = (slope.T * robust) @ slope + 2 * np.eye(count)
-        logs = logs - np.clip(np.linalg.solve(normal, slope.T @ (robust * start)), -0.3, 0.3)
-    return logs

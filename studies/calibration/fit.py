@@ -79,10 +79,10 @@ def residuals_of(errors: Errors, scales: F64) -> F64:
     return np.asarray(np.nan_to_num(errors.stacked() * scales), dtype=np.float64)
 
 
-def loss_of(residuals: F64, logs: F64) -> float:
+def loss_of(residuals: F64, logs: F64, spreads: F64) -> float:
     """What is minimised."""
     soft = 2 * _SOFT**2 * (np.sqrt(1 + (residuals / _SOFT) ** 2) - 1)
-    return float(soft.sum() + ((logs / SPREADS) ** 2).sum())
+    return float(soft.sum() + ((logs / spreads) ** 2).sum())
 
 
 def fit(
@@ -95,13 +95,14 @@ def fit(
     jacobians: list[F64] = []
 
     def derivatives(logs: F64, residuals: F64) -> F64:
-        jacobians.append(_jacobian(logs, residuals, scales, simulate))
+        moved = [residuals_of(errors, scales) for errors in simulate(moved_from(logs))]
+        jacobians.append(differences(moved, residuals))
         return jacobians[-1]
 
     def residuals(logs: F64) -> F64:
         return residuals_of(simulate([logs])[0], scales)
 
-    logs, losses = descend(residuals, derivatives, told)
+    logs, losses = descend(residuals, derivatives, SPREADS, told)
     deviations = _deviations(residuals(logs), jacobians[-1])
     return Fit(logs, deviations, losses, tuple(jacobians))
 
@@ -109,40 +110,46 @@ def fit(
 def descend(
     residuals_at: Callable[[F64], F64],
     jacobian_at: Callable[[F64, F64], F64],
+    spreads: F64,
     told: Callable[[int, float], None],
 ) -> tuple[F64, tuple[float, ...]]:
     """The parameters' logarithms at the end, and the losses on the way there.
 
-    `jacobian_at` is asked once an iteration, with the point and its residuals.
+    `spreads` are the parameters' own standard deviations. `jacobian_at` is asked once an
+    iteration, with the point and its residuals.
     """
-    logs, damping = np.zeros(len(SPREADS)), _DAMPING
+    logs, damping = np.zeros(len(spreads)), _DAMPING
     residuals = residuals_at(logs)
-    losses = [loss_of(residuals, logs)]
+    losses = [loss_of(residuals, logs, spreads)]
     for iteration in range(ITERATIONS):
         told(iteration, losses[-1])
         jacobian = jacobian_at(logs, residuals)
         for _ in range(_TRIALS):
-            trial = logs + step_from(logs, residuals, jacobian, damping)
+            trial = logs + _step(logs, residuals, jacobian, spreads, damping)
             found = residuals_at(trial)
-            if loss_of(found, trial) < losses[-1]:
+            if loss_of(found, trial, spreads) < losses[-1]:
                 logs, residuals, damping = trial, found, damping / 4
-                losses.append(loss_of(residuals, logs))
+                losses.append(loss_of(residuals, logs, spreads))
                 break
             damping *= 5
     return logs, tuple(losses)
 
 
-def _jacobian(logs: F64, residuals: F64, scales: F64, simulate: SimulateMany) -> F64:
-    moved = [logs + STEP * unit for unit in np.eye(len(logs))]
-    columns = [residuals_of(errors, scales) for errors in simulate(moved)]
-    return np.stack([(column - residuals) / STEP for column in columns], axis=1)
+def moved_from(logs: F64) -> list[F64]:
+    """The points at which `differences` wants the residuals: one parameter moved in each."""
+    return [logs + STEP * unit for unit in np.eye(len(logs))]
 
 
-def step_from(logs: F64, residuals: F64, jacobian: F64, damping: float) -> F64:
+def differences(moved: Sequence[F64], residuals: F64) -> F64:
+    """The Jacobian [residual, parameter] by forward differences."""
+    return np.stack([(column - residuals) / STEP for column in moved], axis=1)
+
+
+def _step(logs: F64, residuals: F64, jacobian: F64, spreads: F64, damping: float) -> F64:
     """The step that minimises the loss if errors were linear, no parameter too far at once."""
     robust = 1 / np.sqrt(1 + (residuals / _SOFT) ** 2)
-    normal = (jacobian.T * robust) @ jacobian + np.diag((1 + damping) / SPREADS**2)
-    slope = (jacobian.T * robust) @ residuals + logs / SPREADS**2
+    normal = (jacobian.T * robust) @ jacobian + np.diag((1 + damping) / spreads**2)
+    slope = (jacobian.T * robust) @ residuals + logs / spreads**2
     step = -np.linalg.solve(normal, slope)
     return np.asarray(np.clip(step, -_LARGEST_STEP, _LARGEST_STEP), dtype=np.float64)
 

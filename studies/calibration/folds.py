@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from studies.calibration.fit import descend, residuals_of, scales_of
 from studies.calibration.observations import Errors, Observation, errors_at
-from studies.calibration.parameters import timing_at
+from studies.calibration.parameters import SPREADS, timing_at
 
 F64 = NDArray[np.float64]
 
@@ -52,7 +52,10 @@ def errors_without(
     weights = scales_of(fitted_on)[rows]
     remaining = iter([jacobian[rows] for jacobian in jacobians])
     logs, _ = descend(
-        partial(_residuals, others, weights), partial(_next_of, remaining), lambda *_: None
+        partial(_residuals, others, weights),
+        partial(_next_of, remaining),
+        SPREADS,
+        lambda *_: None,
     )
     return errors_at(of_family(everything, family), timing_at(logs))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from compiler.driver import OnnxCompiler
 from compiler.program import Program
 from compiler.target import Sku, device
-from configurator.validate.predict import latency_ms
+from configurator.validate.predict import latency_ms, program_of
 from configurator.validate.rows import MeasuredRow
 from runtime_sim.simulator import SimulatorBackend
 from runtime_sim.timing import TimingParams
@@ -42,14 +42,7 @@ class Observation:
 def compiled(rows: Iterable[MeasuredRow], models: Path) -> tuple[Observation, ...]:
     """Each row with its program; raises as the compiler does."""
     compiler = OnnxCompiler()
-    return tuple(Observation(row, _program(row, models, compiler)) for row in rows)
-
-
-def _program(row: MeasuredRow, models: Path, compiler: OnnxCompiler) -> Program:
-    path = models / f"{row.graph}.onnx"
-    known = set(compiler.describe(path).symbols)
-    symbols = tuple((name, extent) for name, extent in row.dims if name in known)
-    return compiler.compile(path, replace(row.compile, symbols=symbols), device(row.sku))
+    return tuple(Observation(row, program_of(row, models, compiler)) for row in rows)
 
 
 def chosen(observations: Sequence[Observation]) -> tuple[Observation, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.program import Program, TaskKind, VectorOp
+from configurator.trust import ONE_AT_A_TIME, OTHERWISE, one_at_a_time
+from configurator.validate.rows import MeasuredRow
 from configurator.validate.statistics import errors_of
 from runtime_sim.timing import TimingParams, as_document
 from studies.calibration.fit import OPTIMISER, Fit
 from studies.calibration.folds import Fold
-from studies.calibration.observations import Observation
+from studies.calibration.observations import Errors, Observation
 from studies.calibration.parameters import PARAMETERS, values_of
 
 _DIGITS = 4
@@ -93,53 +95,49 @@ def accuracy(folds: Sequence[Fold]) -> Document:
     groups = {note: asdict(errors_of(rate_pairs(folds, note))) for note in notes}
     return {
         "overall": asdict(errors_of(rate_pairs(folds))),
-        "latency": asdict(errors_of(_latency_pairs(folds))),
-        "power": asdict(errors_of(_power_pairs(folds))),
+        "latency": asdict(
+            errors_of(_pairs(folds, lambda row: row.measured_ms, lambda e: e.latency))
+        ),
+        "power": asdict(errors_of(_pairs(folds, lambda row: row.power_w, lambda e: e.power))),
         "groups": groups,
         "families": {fold.family: asdict(errors_of(rate_pairs([fold]))) for fold in folds},
         "measured_over_predicted": {
-            "one sample at a time": _quantiles(folds, lone=True),
-            "otherwise": _quantiles(folds, lone=False),
+            ONE_AT_A_TIME: _quantiles(folds, alone=True),
+            OTHERWISE: _quantiles(folds, alone=False),
         },
     }
 
 
 def rate_pairs(folds: Sequence[Fold], note: str | None = None) -> list[tuple[float, float]]:
     """Predicted and measured samples a second, of rows with the note."""
-    return [
-        (one.row.measured_ips * float(np.exp(error)), one.row.measured_ips)
+    return _pairs(folds, lambda row: row.measured_ips, lambda errors: errors.rate, note)
+
+
+def _pairs(
+    folds: Sequence[Fold],
+    measured: Callable[[MeasuredRow], float | None],
+    errors: Callable[[Errors], NDArray[np.float64]],
+    note: str | None = None,
+) -> list[tuple[float, float]]:
+    """Predicted and measured, of rows with the note for which it was published."""
+    known = [
+        (measured(one.row), error)
         for fold in folds
-        for one, error in zip(fold.observations, fold.errors.rate.tolist(), strict=True)
-        if one.row.measured_ips is not None and note in (None, one.row.note)
+        for one, error in zip(fold.observations, errors(fold.errors).tolist(), strict=True)
+        if note in (None, one.row.note)
     ]
+    return [(value * float(np.exp(error)), value) for value, error in known if value is not None]
 
 
-def _latency_pairs(folds: Sequence[Fold]) -> list[tuple[float, float]]:
-    return [
-        (one.row.measured_ms * float(np.exp(error)), one.row.measured_ms)
-        for fold in folds
-        for one, error in zip(fold.observations, fold.errors.latency.tolist(), strict=True)
-        if one.row.measured_ms is not None
-    ]
-
-
-def _power_pairs(folds: Sequence[Fold]) -> list[tuple[float, float]]:
-    return [
-        (one.row.power_w * float(np.exp(error)), one.row.power_w)
-        for fold in folds
-        for one, error in zip(fold.observations, fold.errors.power.tolist(), strict=True)
-        if one.row.power_w is not None
-    ]
-
-
-def _quantiles(folds: Sequence[Fold], *, lone: bool) -> Document:
+def _quantiles(folds: Sequence[Fold], *, alone: bool) -> Document:
     """Between these, measured over predicted lay in 80 % of the rows, families counted alike."""
     ratios, weights = [], []
     for fold in folds:
         found = [
             float(np.exp(-error))
             for one, error in zip(fold.observations, fold.errors.rate.tolist(), strict=True)
-            if one.is_lone == lone and one.row.measured_ips is not None
+            if one_at_a_time(one.program, one.row.run.set_size) == alone
+            and one.row.measured_ips is not None
         ]
         ratios += found
         weights += [1 / len(found)] * len(found)

@@ -11,7 +11,7 @@ import pytest
 
 from compiler.program import Program, VectorOp
 from compiler.target import Sku, device
-from configurator.validate.rows import MeasuredRow
+from configurator.validate.rows import MeasuredRow, read_rows
 from runtime_sim.options import RunOptions
 from runtime_sim.simulator import SimulatorBackend
 from runtime_sim.timing import (
@@ -22,10 +22,12 @@ from runtime_sim.timing import (
     as_document,
     from_document,
 )
+from studies.calibration.__main__ import ROWS, graphs
 from studies.calibration.fit import Fit, fit
 from studies.calibration.folds import errors_without
 from studies.calibration.observations import Errors, Observation, errors_at
 from studies.calibration.parameters import PARAMETERS, timing_at, timing_of, values_of
+from studies.simulated import MODELS
 from tests.oracles.programs import ProgramBuilder
 
 RUN = RunOptions(instances=1, set_size=4)
@@ -113,3 +115,12 @@ def test_the_timing_file_holds_what_its_record_says() -> None:
     assert timing_of([values[parameter.name] for parameter in PARAMETERS]) == CALIBRATED
     assert all(row["low"] <= row["fitted"] <= row["high"] for row in document["fit"]["parameters"])
     assert from_document(json.loads(json.dumps(as_document(CALIBRATED)))) == CALIBRATED
+
+
+def test_the_graphs_of_all_rows_come_with_the_study() -> None:
+    wanted = {f"{row.graph}.onnx" for row in read_rows(ROWS)}
+    with graphs(None) as folder:
+        found = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert set(found) == wanted
+    shipped = {path.name: path.read_bytes() for path in MODELS.glob("*.onnx")}
+    assert shipped.items() <= found.items()
