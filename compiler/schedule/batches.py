@@ -112,7 +112,7 @@ def _in_parts(
 
 def _parts_of_parts(
     steps: tuple[Step, ...], end: int, by_size: dict[int, Planned], cluster: Cluster
-) -> Iterator[tuple[Step, ...]]:
+) -> list[tuple[Step, ...]]:
     """The cut that promises the least traffic, where it promises less than every single size.
 
     Promised is what the steps before it move in small parts, and those behind it in large ones.
@@ -123,14 +123,17 @@ def _parts_of_parts(
         of_step = bytes_by_step(*plan, cluster)
         moved[samples] = list(accumulate((of_step[name] for name in names), initial=0))
     promised = [
-        (moved[small][cut] + moved[large][end] - moved[large][cut], -small, large, cut)
+        (moved[small][cut] + moved[large][end] - moved[large][cut], small, large, cut)
         for large, small in combinations(sorted(moved, reverse=True), 2)
         for cut in range(1, end)
     ]
-    least = min(promised, default=None)
-    if least is not None and least[0] < min(sums[end] for sums in moved.values()):
-        _, small, large, cut = least
-        yield split_twice(steps, end, large, cut, -small)
+    if not promised:
+        return []
+    # Of equal promises the one of larger parts, which are fewer.
+    least, small, large, cut = min(promised, key=lambda found: (found[0], -found[1], *found[2:]))
+    if least >= min(sums[end] for sums in moved.values()):
+        return []
+    return [split_twice(steps, end, large, cut, small)]
 
 
 def _rereads_more(early: tuple[Step, ...], samples: int, best: Planned, cluster: Cluster) -> bool:

@@ -383,9 +383,11 @@ class _Emitter:
     def _multicast(
         self, layer: int, size_bytes: int, cores: range, room: list[int]
     ) -> dict[int, int]:
+        """One core reads for all, and the bytes go to all on their way from DDR.
+
+        Sent after they have been read, they would stand in the way of what the cores exchange.
+        """
         loader = cores[self.next_chunk % len(cores)]
-        """One core reads for all. The bytes go to them on their way from DDR: sent after they have
-        been read, they would stand in the way of what the cores exchange."""
         work = (size_bytes, 0, len(cores) - 1, 0)
         read = self.columns.add(TaskKind.READ, loader, layer, work, room)
         return dict.fromkeys(cores, read)
